@@ -37,7 +37,7 @@ class Allocation : public Object {
   std::vector<Extent> extents;  // in the device's file, or all of its own
   std::shared_ptr<File> file;   // its own: it can be shared
   bool map(uint64_t address, const std::vector<Extent> &parts) const;
-  unsigned references = 0;  // to the handle; under the lock of entry/virtual_memory.cpp
+  unsigned references = 0;  // to the handle; under the lock of entry/memory/virtual_memory.cpp
 };
 
 struct Mapping {

@@ -1,4 +1,4 @@
-// The files of this folder, each a family of operations.
+// The files of this folder and those in it, each a family of operations.
 #pragma once
 
 #include "execute/select.h"

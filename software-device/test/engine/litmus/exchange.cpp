@@ -3,7 +3,7 @@
 #include <atomic>
 #include <thread>
 
-#include "execute/ops/whole.h"
+#include "execute/ops/memory/whole.h"
 #include "racing.h"
 
 TEST(exchanges_are_whole) {

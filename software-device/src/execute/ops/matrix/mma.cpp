@@ -1,0 +1,241 @@
+// mma and wmma.mma of integers, bits and double precision.
+//
+// Integer products and their sum are exact; what is added to C wraps, or saturates where asked.
+// Double precision is a chain of fused multiply-adds in the order of k.
+#include "execute/ops/families.h"
+#include "execute/ops/matrix/matrix.h"
+#include "execute/rounding.h"
+
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+namespace softdev::SOFTDEV_ISA {
+namespace {
+
+// One row of a block, kDepth elements, to 16 bits.
+template <class T>
+struct ByteRow {
+  static constexpr unsigned kDepth = 16;
+  static SOFTDEV_INLINE void widen(const uint8_t *row, int16_t *out) {
+    T v[kDepth];
+    std::memcpy(v, row, sizeof v);
+    for (unsigned j = 0; j < kDepth; ++j) out[j] = v[j];
+  }
+};
+template <bool is_signed>
+struct NibbleRow {
+  static constexpr unsigned kDepth = 32;
+  static SOFTDEV_INLINE void widen(const uint8_t *row, int16_t *out) {
+    constexpr int kSign = is_signed ? 8 : 0;
+#ifdef __AVX2__
+    const __m128i nibble = _mm_set1_epi8(15), sign = _mm_set1_epi8(kSign);
+    __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(row));
+    __m128i even = _mm_and_si128(bytes, nibble);
+    __m128i odd = _mm_and_si128(_mm_srli_epi16(bytes, 4), nibble);
+    even = _mm_sub_epi8(_mm_xor_si128(even, sign), sign);
+    odd = _mm_sub_epi8(_mm_xor_si128(odd, sign), sign);
+    __m256i first = _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(even, odd));
+    __m256i second = _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(even, odd));
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(out), first);
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(out + kRowBytes), second);
+#else
+    for (unsigned j = 0; j < kRowBytes; ++j) {
+      out[2 * j] = static_cast<int16_t>(((row[j] & 15) ^ kSign) - kSign);
+      out[2 * j + 1] = static_cast<int16_t>(((row[j] >> 4) ^ kSign) - kSign);
+    }
+#endif
+  }
+};
+
+constexpr unsigned kMaxDepth = 128;  // a sparse product of nibbles
+constexpr unsigned kMaxElements = 32 * 32 > 16 * kMaxDepth ? 32 * 32 : 16 * kMaxDepth;
+
+// acc += a * b for a block of C. B holds, for each two k, both elements of each column.
+SOFTDEV_INLINE void multiply(const int16_t *a, unsigned stride, const int16_t *b, unsigned depth,
+                             int32_t (*acc)[kEdge]) {
+#ifdef __AVX2__
+  __m256i sum[kEdge];
+  for (unsigned g = 0; g < kEdge; ++g) sum[g] = _mm256_setzero_si256();
+  for (unsigned k = 0; k < depth; k += 2) {
+    __m256i row = _mm256_load_si256(reinterpret_cast<const __m256i *>(b + k * kEdge));
+    for (unsigned g = 0; g < kEdge; ++g) {
+      int pair;
+      std::memcpy(&pair, a + g * stride + k, sizeof pair);
+      sum[g] = _mm256_add_epi32(sum[g], _mm256_madd_epi16(_mm256_set1_epi32(pair), row));
+    }
+  }
+  for (unsigned g = 0; g < kEdge; ++g)
+    _mm256_store_si256(reinterpret_cast<__m256i *>(acc[g]), sum[g]);
+#else
+  for (unsigned g = 0; g < kEdge; ++g) {
+    int32_t sum[kEdge] = {};
+    for (unsigned k = 0; k < depth; k += 2)
+      for (unsigned n = 0; n < kEdge; ++n)
+        sum[n] += a[g * stride + k] * b[k * kEdge + 2 * n] +
+                  a[g * stride + k + 1] * b[k * kEdge + 2 * n + 1];
+    std::memcpy(acc[g], sum, sizeof sum);
+  }
+#endif
+}
+
+// d = c + products, for one block of C.
+SOFTDEV_INLINE void accumulate(const MmaForm &form, const int32_t (*products)[kEdge],
+                               int32_t (*acc)[kEdge]) {
+  for (unsigned g = 0; g < kEdge; ++g) {
+    for (unsigned n = 0; n < kEdge; ++n) {
+      int64_t sum = int64_t{acc[g][n]} + products[g][n];
+      if (form.saturate) sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
+      acc[g][n] = static_cast<int32_t>(static_cast<uint32_t>(sum));
+    }
+  }
+}
+
+template <class RowA, class RowB>
+const Ins *mma_integer(Warp &w, const Ins *i) {
+  if (!gather(w, i, kFullMask)) return nullptr;
+  const auto form = unpack_form<MmaForm>(i->imm);
+  const MmaLists lists(i, form);
+  const unsigned depth = form.depth * RowB::kDepth;
+  alignas(64) int16_t a[kMaxElements];
+  alignas(64) int16_t b[kMaxDepth * kEdge];
+  alignas(64) int32_t acc[kMaxBlocks][kEdge][kEdge], products[kEdge][kEdge];
+  const BlocksOfA blocks_of_a(w, i, form, lists);
+  for (unsigned block = 0; block < form.depth; ++block)
+    for (unsigned r = 0; r < form.rows; ++r) {
+      const uint8_t *from = blocks_of_a[block * form.rows + r];
+      for (unsigned g = 0; g < kEdge; ++g)
+        RowA::widen(from + g * kRowBytes, a + (r * kEdge + g) * depth + block * RowA::kDepth);
+    }
+  for (unsigned block = 0; block < form.rows * form.columns; ++block)
+    get_block(w, lists.c + 2 * block, acc[block]);
+  for (unsigned column = 0; column < form.columns; ++column) {
+    for (unsigned block = 0; block < form.depth; ++block) {
+      const uint8_t *from = slot<uint8_t>(w, lists.b[column * form.depth + block]);
+      int16_t *to = b + block * RowB::kDepth * kEdge;
+      for (unsigned n = 0; n < kEdge; ++n) {
+        alignas(32) int16_t row[RowB::kDepth];
+        RowB::widen(from + kColumnAt[n] * kRowBytes, row);
+        for (unsigned k = 0; k < RowB::kDepth; k += 2)
+          std::memcpy(to + k * kEdge + 2 * n, row + k, 2 * sizeof(int16_t));
+      }
+    }
+    for (unsigned row = 0; row < form.rows; ++row) {
+      multiply(a + row * kEdge * depth, depth, b, depth, products);
+      accumulate(form, products, acc[column * form.rows + row]);
+    }
+  }
+  for (unsigned block = 0; block < form.rows * form.columns; ++block)
+    put_block(w, lists.d + 2 * block, acc[block]);
+  return i + 1;
+}
+
+// Bits: how many of a row's and a column's differ, or are both one.
+const Ins *mma_bits(Warp &w, const Ins *i) {
+  if (!gather(w, i, kFullMask)) return nullptr;
+  const auto form = unpack_form<MmaForm>(i->imm);
+  const MmaLists lists(i, form);
+  alignas(64) int32_t acc[kMaxBlocks][kEdge][kEdge], products[kEdge][kEdge];
+  for (unsigned r = 0; r < form.rows; ++r) {
+    get_block(w, lists.c + 2 * r, acc[r]);
+    std::memset(products, 0, sizeof products);
+    for (unsigned block = 0; block < form.depth; ++block) {
+      const uint8_t *a = slot<uint8_t>(w, lists.a[block * form.rows + r]);
+      const uint8_t *b = slot<uint8_t>(w, lists.b[block]);
+      for (unsigned g = 0; g < kEdge; ++g) {
+        for (unsigned n = 0; n < kEdge; ++n) {
+          uint64_t x[2], y[2];
+          std::memcpy(x, a + g * kRowBytes, sizeof x);
+          std::memcpy(y, b + kColumnAt[n] * kRowBytes, sizeof y);
+          for (unsigned part = 0; part < 2; ++part)
+            products[g][n] +=
+                __builtin_popcountll(form.popc_and ? x[part] & y[part] : x[part] ^ y[part]);
+        }
+      }
+    }
+    accumulate(form, products, acc[r]);
+  }
+  for (unsigned r = 0; r < form.rows; ++r) put_block(w, lists.d + 2 * r, acc[r]);
+  return i + 1;
+}
+
+// A row of C: acc += a * columns.
+SOFTDEV_INLINE void multiply_row(const double *a, const double (*columns)[kEdge], double *acc) {
+#if defined(__AVX2__) && defined(__FMA__)
+  __m256d low = _mm256_load_pd(acc), high = _mm256_load_pd(acc + 4);
+  for (unsigned k = 0; k < 4; ++k) {
+    __m256d factor = _mm256_broadcast_sd(a + k);
+    low = _mm256_fmadd_pd(factor, _mm256_load_pd(columns[k]), low);
+    high = _mm256_fmadd_pd(factor, _mm256_load_pd(columns[k] + 4), high);
+  }
+  _mm256_store_pd(acc, low);
+  _mm256_store_pd(acc + 4, high);
+#else
+  for (unsigned k = 0; k < 4; ++k)
+    for (unsigned n = 0; n < kEdge; ++n) acc[n] = fused(a[k], columns[k][n], acc[n]);
+#endif
+}
+
+template <bool directed>
+const Ins *mma_double(Warp &w, const Ins *i) {
+  if (!gather(w, i, kFullMask)) return nullptr;
+  const auto form = unpack_form<MmaForm>(i->imm);
+  const MmaLists lists(i, form);
+  constexpr unsigned kDepth = 4;  // of a block
+  alignas(64) double acc[kMaxBlocks][kEdge][kEdge];
+  auto run = [&] {
+    for (unsigned r = 0; r < form.rows; ++r) {
+      get_block(w, lists.c + 2 * r, acc[r]);
+      for (unsigned block = 0; block < form.depth; ++block) {
+        const double *a = slot<double>(w, lists.a[block * form.rows + r]);
+        const double *b = slot<double>(w, lists.b[block]);
+        alignas(64) double columns[kDepth][kEdge];
+        for (unsigned k = 0; k < kDepth; ++k)
+          for (unsigned n = 0; n < kEdge; ++n) columns[k][n] = b[kColumnAt[n] * kDepth + k];
+        for (unsigned g = 0; g < kEdge; ++g) multiply_row(a + g * kDepth, columns, acc[r][g]);
+      }
+    }
+  };
+  if constexpr (directed) {
+    RoundingScope scope(static_cast<Round>(i->mode));
+    run();
+  } else {
+    run();
+  }
+  for (unsigned r = 0; r < form.rows; ++r) put_block(w, lists.d + 2 * r, acc[r]);
+  return i + 1;
+}
+
+template <class RowA, class S, class U>
+Handler pick_integer(bool b_signed) {
+  return b_signed ? mma_integer<RowA, S> : mma_integer<RowA, U>;
+}
+
+}  // namespace
+
+Handler select_mma(const Ir &ir) {
+  if (ir.op != Op::Mma) return nullptr;
+  const auto form = unpack_form<MmaForm>(ir.offset);
+  using S8 = ByteRow<int8_t>;
+  using U8 = ByteRow<uint8_t>;
+  using S4 = NibbleRow<true>;
+  using U4 = NibbleRow<false>;
+  switch (form.a) {
+    case Element::S8:
+      return pick_integer<S8, S8, U8>(form.b == Element::S8);
+    case Element::U8:
+      return pick_integer<U8, S8, U8>(form.b == Element::S8);
+    case Element::S4:
+      return pick_integer<S4, S4, U4>(form.b == Element::S4);
+    case Element::U4:
+      return pick_integer<U4, S4, U4>(form.b == Element::S4);
+    case Element::B1:
+      return mma_bits;
+    case Element::F64:
+      return is_directed(ir.round) ? mma_double<true> : mma_double<false>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace softdev::SOFTDEV_ISA
