@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { build } from '../../../bin/paths.mjs';
+import { mustBeBuilt } from '../../../test/support/paths.js';
 import { Serving } from '../support/serving.js';
 
 const space = `outboard-${process.pid}`;
@@ -45,6 +46,8 @@ const seconds = { OUTBOARD_NETWORK_TIMEOUT: '2' };
 
 /** A server with one slot, on this side. */
 async function serve(t: Test) {
+  mustBeBuilt('api-server/executor.node', 'software-device/libcuda.so.1');
+  mustBeBuilt('guest-lib/libcuda.so.1', 'guest-lib/test/guest-client');
   const tenants = path.join(t.testdir({}), 'tenants.yaml');
   const add = ['tenant', 'add', 'acme', '--tenants', tenants];
   const outboard = path.join(build, '..', 'bin', 'outboard.mjs');
@@ -87,7 +90,12 @@ async function startGuest(does: string, { serving, token }: Awaited<ReturnType<t
   process_.stderr.setEncoding('utf8').on('data', (text: string) => {
     guest.said += text;
   });
-  while (!/^ready$/m.test(guest.out)) await once(process_.stdout, 'data');
+  const ended = guest.ended.then(() => 'ended');
+  while (!/^ready$/m.test(guest.out)) {
+    if ((await Promise.race([once(process_.stdout, 'data'), ended])) === 'ended') {
+      throw new Error(`the guest ended before it was ready: ${guest.out}${guest.said}`);
+    }
+  }
   return guest;
 }
 

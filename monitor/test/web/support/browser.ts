@@ -7,6 +7,7 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 import { build } from '../../../../bin/paths.mjs';
 import { which } from '../../../../scripts/setup/command.mjs';
 import { web } from '../../../../scripts/setup/web.mjs';
+import { mustBeBuilt } from '../../../../test/support/paths.js';
 
 interface Test {
   teardown(end: () => unknown): void;
@@ -31,6 +32,7 @@ export class TestBrowser {
   }
 
   static async start(t: Test): Promise<TestBrowser> {
+    mustBeBuilt('web/index.html');
     if (executable === undefined) throw new Error('chromium is not installed');
     const browser = await chromium.launch({
       executablePath: executable,
