@@ -892,168 +892,168 @@ CUresult guest_cuUserObjectRelease(CUuserObject object, unsigned int count);
 CUresult guest_cuUserObjectRetain(CUuserObject object, unsigned int count);
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_cuCtxSetLimit(int32_t limit, uint64_t value, struct answer *answer) {
-  struct wire_cuCtxSetLimit *frame = batch_ask(WIRE_cuCtxSetLimit, sizeof(struct wire_cuCtxSetLimit), answer);
+static inline CUresult ask_cuCtxSetLimit(struct session *session, int32_t limit, uint64_t value, struct answer *answer) {
+  struct wire_cuCtxSetLimit *frame = batch_ask(session, WIRE_cuCtxSetLimit, sizeof(struct wire_cuCtxSetLimit), answer);
   if (!frame) return guest_lost();
   frame->limit = limit;
   frame->value = value;
-  return batch_wait(answer, sizeof(struct wire_cuCtxSetLimit_reply));
+  return batch_wait(session, answer, sizeof(struct wire_cuCtxSetLimit_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_cuCtxSynchronize(struct answer *answer) {
-  struct wire_cuCtxSynchronize *frame = batch_ask(WIRE_cuCtxSynchronize, sizeof(struct wire_cuCtxSynchronize), answer);
+static inline CUresult ask_cuCtxSynchronize(struct session *session, struct answer *answer) {
+  struct wire_cuCtxSynchronize *frame = batch_ask(session, WIRE_cuCtxSynchronize, sizeof(struct wire_cuCtxSynchronize), answer);
   if (!frame) return guest_lost();
-  return batch_wait(answer, sizeof(struct wire_cuCtxSynchronize_reply));
+  return batch_wait(session, answer, sizeof(struct wire_cuCtxSynchronize_reply));
 }
 
-static inline CUresult put_cuStreamCreateWithPriority(uint64_t phStream, uint32_t flags, int32_t priority) {
-  struct wire_cuStreamCreateWithPriority *frame = batch_begin(WIRE_cuStreamCreateWithPriority, sizeof(struct wire_cuStreamCreateWithPriority));
+static inline CUresult put_cuStreamCreateWithPriority(struct session *session, uint64_t phStream, uint32_t flags, int32_t priority) {
+  struct wire_cuStreamCreateWithPriority *frame = batch_begin(session, WIRE_cuStreamCreateWithPriority, sizeof(struct wire_cuStreamCreateWithPriority));
   if (!frame) return guest_lost();
   frame->phStream = phStream;
   frame->flags = flags;
   frame->priority = priority;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_cuStreamDestroy_v2(uint64_t hStream) {
-  struct wire_cuStreamDestroy_v2 *frame = batch_begin(WIRE_cuStreamDestroy_v2, sizeof(struct wire_cuStreamDestroy_v2));
+static inline CUresult put_cuStreamDestroy_v2(struct session *session, uint64_t hStream) {
+  struct wire_cuStreamDestroy_v2 *frame = batch_begin(session, WIRE_cuStreamDestroy_v2, sizeof(struct wire_cuStreamDestroy_v2));
   if (!frame) return guest_lost();
   frame->hStream = hStream;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_cuStreamWaitEvent(uint64_t hStream, uint64_t hEvent, uint32_t Flags) {
-  struct wire_cuStreamWaitEvent *frame = batch_begin(WIRE_cuStreamWaitEvent, sizeof(struct wire_cuStreamWaitEvent));
+static inline CUresult put_cuStreamWaitEvent(struct session *session, uint64_t hStream, uint64_t hEvent, uint32_t Flags) {
+  struct wire_cuStreamWaitEvent *frame = batch_begin(session, WIRE_cuStreamWaitEvent, sizeof(struct wire_cuStreamWaitEvent));
   if (!frame) return guest_lost();
   frame->hStream = hStream;
   frame->hEvent = hEvent;
   frame->Flags = Flags;
-  return batch_end(hStream);
+  return batch_end(session, hStream);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_cuStreamSynchronize(uint64_t hStream, struct answer *answer) {
-  struct wire_cuStreamSynchronize *frame = batch_ask(WIRE_cuStreamSynchronize, sizeof(struct wire_cuStreamSynchronize), answer);
+static inline CUresult ask_cuStreamSynchronize(struct session *session, uint64_t hStream, struct answer *answer) {
+  struct wire_cuStreamSynchronize *frame = batch_ask(session, WIRE_cuStreamSynchronize, sizeof(struct wire_cuStreamSynchronize), answer);
   if (!frame) return guest_lost();
   frame->hStream = hStream;
-  return batch_wait(answer, sizeof(struct wire_cuStreamSynchronize_reply));
+  return batch_wait(session, answer, sizeof(struct wire_cuStreamSynchronize_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_cuStreamQuery(uint64_t hStream, struct answer *answer) {
-  struct wire_cuStreamQuery *frame = batch_ask(WIRE_cuStreamQuery, sizeof(struct wire_cuStreamQuery), answer);
+static inline CUresult ask_cuStreamQuery(struct session *session, uint64_t hStream, struct answer *answer) {
+  struct wire_cuStreamQuery *frame = batch_ask(session, WIRE_cuStreamQuery, sizeof(struct wire_cuStreamQuery), answer);
   if (!frame) return guest_lost();
   frame->hStream = hStream;
-  return batch_wait(answer, sizeof(struct wire_cuStreamQuery_reply));
+  return batch_wait(session, answer, sizeof(struct wire_cuStreamQuery_reply));
 }
 
-static inline CUresult put_cuEventCreate(uint64_t phEvent, uint32_t Flags) {
-  struct wire_cuEventCreate *frame = batch_begin(WIRE_cuEventCreate, sizeof(struct wire_cuEventCreate));
+static inline CUresult put_cuEventCreate(struct session *session, uint64_t phEvent, uint32_t Flags) {
+  struct wire_cuEventCreate *frame = batch_begin(session, WIRE_cuEventCreate, sizeof(struct wire_cuEventCreate));
   if (!frame) return guest_lost();
   frame->phEvent = phEvent;
   frame->Flags = Flags;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_cuEventDestroy_v2(uint64_t hEvent) {
-  struct wire_cuEventDestroy_v2 *frame = batch_begin(WIRE_cuEventDestroy_v2, sizeof(struct wire_cuEventDestroy_v2));
+static inline CUresult put_cuEventDestroy_v2(struct session *session, uint64_t hEvent) {
+  struct wire_cuEventDestroy_v2 *frame = batch_begin(session, WIRE_cuEventDestroy_v2, sizeof(struct wire_cuEventDestroy_v2));
   if (!frame) return guest_lost();
   frame->hEvent = hEvent;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_cuEventRecord(uint64_t hEvent, uint64_t hStream) {
-  struct wire_cuEventRecord *frame = batch_begin(WIRE_cuEventRecord, sizeof(struct wire_cuEventRecord));
+static inline CUresult put_cuEventRecord(struct session *session, uint64_t hEvent, uint64_t hStream) {
+  struct wire_cuEventRecord *frame = batch_begin(session, WIRE_cuEventRecord, sizeof(struct wire_cuEventRecord));
   if (!frame) return guest_lost();
   frame->hEvent = hEvent;
   frame->hStream = hStream;
-  return batch_end(hStream);
+  return batch_end(session, hStream);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_cuEventSynchronize(uint64_t hEvent, struct answer *answer) {
-  struct wire_cuEventSynchronize *frame = batch_ask(WIRE_cuEventSynchronize, sizeof(struct wire_cuEventSynchronize), answer);
+static inline CUresult ask_cuEventSynchronize(struct session *session, uint64_t hEvent, struct answer *answer) {
+  struct wire_cuEventSynchronize *frame = batch_ask(session, WIRE_cuEventSynchronize, sizeof(struct wire_cuEventSynchronize), answer);
   if (!frame) return guest_lost();
   frame->hEvent = hEvent;
-  return batch_wait(answer, sizeof(struct wire_cuEventSynchronize_reply));
+  return batch_wait(session, answer, sizeof(struct wire_cuEventSynchronize_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_cuEventQuery(uint64_t hEvent, struct answer *answer) {
-  struct wire_cuEventQuery *frame = batch_ask(WIRE_cuEventQuery, sizeof(struct wire_cuEventQuery), answer);
+static inline CUresult ask_cuEventQuery(struct session *session, uint64_t hEvent, struct answer *answer) {
+  struct wire_cuEventQuery *frame = batch_ask(session, WIRE_cuEventQuery, sizeof(struct wire_cuEventQuery), answer);
   if (!frame) return guest_lost();
   frame->hEvent = hEvent;
-  return batch_wait(answer, sizeof(struct wire_cuEventQuery_reply));
+  return batch_wait(session, answer, sizeof(struct wire_cuEventQuery_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_cuEventElapsedTime_v2(uint64_t hStart, uint64_t hEnd, struct answer *answer) {
-  struct wire_cuEventElapsedTime_v2 *frame = batch_ask(WIRE_cuEventElapsedTime_v2, sizeof(struct wire_cuEventElapsedTime_v2), answer);
+static inline CUresult ask_cuEventElapsedTime_v2(struct session *session, uint64_t hStart, uint64_t hEnd, struct answer *answer) {
+  struct wire_cuEventElapsedTime_v2 *frame = batch_ask(session, WIRE_cuEventElapsedTime_v2, sizeof(struct wire_cuEventElapsedTime_v2), answer);
   if (!frame) return guest_lost();
   frame->hStart = hStart;
   frame->hEnd = hEnd;
-  return batch_wait(answer, sizeof(struct wire_cuEventElapsedTime_v2_reply));
+  return batch_wait(session, answer, sizeof(struct wire_cuEventElapsedTime_v2_reply));
 }
 
-static inline CUresult put_cuMemcpyDtoDAsync_v2(uint64_t dstDevice, uint64_t srcDevice, uint64_t ByteCount, uint64_t hStream) {
-  struct wire_cuMemcpyDtoDAsync_v2 *frame = batch_begin(WIRE_cuMemcpyDtoDAsync_v2, sizeof(struct wire_cuMemcpyDtoDAsync_v2));
+static inline CUresult put_cuMemcpyDtoDAsync_v2(struct session *session, uint64_t dstDevice, uint64_t srcDevice, uint64_t ByteCount, uint64_t hStream) {
+  struct wire_cuMemcpyDtoDAsync_v2 *frame = batch_begin(session, WIRE_cuMemcpyDtoDAsync_v2, sizeof(struct wire_cuMemcpyDtoDAsync_v2));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;
   frame->srcDevice = srcDevice;
   frame->ByteCount = ByteCount;
   frame->hStream = hStream;
-  return batch_end(hStream);
+  return batch_end(session, hStream);
 }
 
-static inline CUresult put_cuMemsetD8Async(uint64_t dstDevice, uint32_t uc, uint64_t N, uint64_t hStream) {
+static inline CUresult put_cuMemsetD8Async(struct session *session, uint64_t dstDevice, uint32_t uc, uint64_t N, uint64_t hStream) {
   if (capture_active()) {
     CUresult captured = capture_cuMemsetD8Async(dstDevice, uc, N, hStream);
     if (captured != CAPTURE_NONE) return captured;
   }
-  struct wire_cuMemsetD8Async *frame = batch_begin(WIRE_cuMemsetD8Async, sizeof(struct wire_cuMemsetD8Async));
+  struct wire_cuMemsetD8Async *frame = batch_begin(session, WIRE_cuMemsetD8Async, sizeof(struct wire_cuMemsetD8Async));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;
   frame->uc = uc;
   frame->N = N;
   frame->hStream = hStream;
-  return batch_end(hStream);
+  return batch_end(session, hStream);
 }
 
-static inline CUresult put_cuMemsetD16Async(uint64_t dstDevice, uint32_t us, uint64_t N, uint64_t hStream) {
+static inline CUresult put_cuMemsetD16Async(struct session *session, uint64_t dstDevice, uint32_t us, uint64_t N, uint64_t hStream) {
   if (capture_active()) {
     CUresult captured = capture_cuMemsetD16Async(dstDevice, us, N, hStream);
     if (captured != CAPTURE_NONE) return captured;
   }
-  struct wire_cuMemsetD16Async *frame = batch_begin(WIRE_cuMemsetD16Async, sizeof(struct wire_cuMemsetD16Async));
+  struct wire_cuMemsetD16Async *frame = batch_begin(session, WIRE_cuMemsetD16Async, sizeof(struct wire_cuMemsetD16Async));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;
   frame->us = us;
   frame->N = N;
   frame->hStream = hStream;
-  return batch_end(hStream);
+  return batch_end(session, hStream);
 }
 
-static inline CUresult put_cuMemsetD32Async(uint64_t dstDevice, uint32_t ui, uint64_t N, uint64_t hStream) {
+static inline CUresult put_cuMemsetD32Async(struct session *session, uint64_t dstDevice, uint32_t ui, uint64_t N, uint64_t hStream) {
   if (capture_active()) {
     CUresult captured = capture_cuMemsetD32Async(dstDevice, ui, N, hStream);
     if (captured != CAPTURE_NONE) return captured;
   }
-  struct wire_cuMemsetD32Async *frame = batch_begin(WIRE_cuMemsetD32Async, sizeof(struct wire_cuMemsetD32Async));
+  struct wire_cuMemsetD32Async *frame = batch_begin(session, WIRE_cuMemsetD32Async, sizeof(struct wire_cuMemsetD32Async));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;
   frame->ui = ui;
   frame->N = N;
   frame->hStream = hStream;
-  return batch_end(hStream);
+  return batch_end(session, hStream);
 }
 
-static inline CUresult put_cuMemsetD2D8Async(uint64_t dstDevice, uint64_t dstPitch, uint32_t uc, uint64_t Width, uint64_t Height, uint64_t hStream) {
+static inline CUresult put_cuMemsetD2D8Async(struct session *session, uint64_t dstDevice, uint64_t dstPitch, uint32_t uc, uint64_t Width, uint64_t Height, uint64_t hStream) {
   if (capture_active()) {
     CUresult captured = capture_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream);
     if (captured != CAPTURE_NONE) return captured;
   }
-  struct wire_cuMemsetD2D8Async *frame = batch_begin(WIRE_cuMemsetD2D8Async, sizeof(struct wire_cuMemsetD2D8Async));
+  struct wire_cuMemsetD2D8Async *frame = batch_begin(session, WIRE_cuMemsetD2D8Async, sizeof(struct wire_cuMemsetD2D8Async));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;
   frame->dstPitch = dstPitch;
@@ -1061,15 +1061,15 @@ static inline CUresult put_cuMemsetD2D8Async(uint64_t dstDevice, uint64_t dstPit
   frame->Width = Width;
   frame->Height = Height;
   frame->hStream = hStream;
-  return batch_end(hStream);
+  return batch_end(session, hStream);
 }
 
-static inline CUresult put_cuMemsetD2D16Async(uint64_t dstDevice, uint64_t dstPitch, uint32_t us, uint64_t Width, uint64_t Height, uint64_t hStream) {
+static inline CUresult put_cuMemsetD2D16Async(struct session *session, uint64_t dstDevice, uint64_t dstPitch, uint32_t us, uint64_t Width, uint64_t Height, uint64_t hStream) {
   if (capture_active()) {
     CUresult captured = capture_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream);
     if (captured != CAPTURE_NONE) return captured;
   }
-  struct wire_cuMemsetD2D16Async *frame = batch_begin(WIRE_cuMemsetD2D16Async, sizeof(struct wire_cuMemsetD2D16Async));
+  struct wire_cuMemsetD2D16Async *frame = batch_begin(session, WIRE_cuMemsetD2D16Async, sizeof(struct wire_cuMemsetD2D16Async));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;
   frame->dstPitch = dstPitch;
@@ -1077,15 +1077,15 @@ static inline CUresult put_cuMemsetD2D16Async(uint64_t dstDevice, uint64_t dstPi
   frame->Width = Width;
   frame->Height = Height;
   frame->hStream = hStream;
-  return batch_end(hStream);
+  return batch_end(session, hStream);
 }
 
-static inline CUresult put_cuMemsetD2D32Async(uint64_t dstDevice, uint64_t dstPitch, uint32_t ui, uint64_t Width, uint64_t Height, uint64_t hStream) {
+static inline CUresult put_cuMemsetD2D32Async(struct session *session, uint64_t dstDevice, uint64_t dstPitch, uint32_t ui, uint64_t Width, uint64_t Height, uint64_t hStream) {
   if (capture_active()) {
     CUresult captured = capture_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream);
     if (captured != CAPTURE_NONE) return captured;
   }
-  struct wire_cuMemsetD2D32Async *frame = batch_begin(WIRE_cuMemsetD2D32Async, sizeof(struct wire_cuMemsetD2D32Async));
+  struct wire_cuMemsetD2D32Async *frame = batch_begin(session, WIRE_cuMemsetD2D32Async, sizeof(struct wire_cuMemsetD2D32Async));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;
   frame->dstPitch = dstPitch;
@@ -1093,95 +1093,95 @@ static inline CUresult put_cuMemsetD2D32Async(uint64_t dstDevice, uint64_t dstPi
   frame->Width = Width;
   frame->Height = Height;
   frame->hStream = hStream;
-  return batch_end(hStream);
+  return batch_end(session, hStream);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_cuFuncGetAttribute(int32_t attrib, uint64_t hfunc, struct answer *answer) {
-  struct wire_cuFuncGetAttribute *frame = batch_ask(WIRE_cuFuncGetAttribute, sizeof(struct wire_cuFuncGetAttribute), answer);
+static inline CUresult ask_cuFuncGetAttribute(struct session *session, int32_t attrib, uint64_t hfunc, struct answer *answer) {
+  struct wire_cuFuncGetAttribute *frame = batch_ask(session, WIRE_cuFuncGetAttribute, sizeof(struct wire_cuFuncGetAttribute), answer);
   if (!frame) return guest_lost();
   frame->attrib = attrib;
   frame->hfunc = hfunc;
-  return batch_wait(answer, sizeof(struct wire_cuFuncGetAttribute_reply));
+  return batch_wait(session, answer, sizeof(struct wire_cuFuncGetAttribute_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_cuFuncSetAttribute(uint64_t hfunc, int32_t attrib, int32_t value, struct answer *answer) {
-  struct wire_cuFuncSetAttribute *frame = batch_ask(WIRE_cuFuncSetAttribute, sizeof(struct wire_cuFuncSetAttribute), answer);
+static inline CUresult ask_cuFuncSetAttribute(struct session *session, uint64_t hfunc, int32_t attrib, int32_t value, struct answer *answer) {
+  struct wire_cuFuncSetAttribute *frame = batch_ask(session, WIRE_cuFuncSetAttribute, sizeof(struct wire_cuFuncSetAttribute), answer);
   if (!frame) return guest_lost();
   frame->hfunc = hfunc;
   frame->attrib = attrib;
   frame->value = value;
-  return batch_wait(answer, sizeof(struct wire_cuFuncSetAttribute_reply));
+  return batch_wait(session, answer, sizeof(struct wire_cuFuncSetAttribute_reply));
 }
 
-static inline CUresult put_cuFuncSetCacheConfig(uint64_t hfunc, int32_t config) {
-  struct wire_cuFuncSetCacheConfig *frame = batch_begin(WIRE_cuFuncSetCacheConfig, sizeof(struct wire_cuFuncSetCacheConfig));
+static inline CUresult put_cuFuncSetCacheConfig(struct session *session, uint64_t hfunc, int32_t config) {
+  struct wire_cuFuncSetCacheConfig *frame = batch_begin(session, WIRE_cuFuncSetCacheConfig, sizeof(struct wire_cuFuncSetCacheConfig));
   if (!frame) return guest_lost();
   frame->hfunc = hfunc;
   frame->config = config;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(uint64_t func, int32_t blockSize, uint64_t dynamicSMemSize, uint32_t flags, struct answer *answer) {
-  struct wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags *frame = batch_ask(WIRE_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, sizeof(struct wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags), answer);
+static inline CUresult ask_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(struct session *session, uint64_t func, int32_t blockSize, uint64_t dynamicSMemSize, uint32_t flags, struct answer *answer) {
+  struct wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags *frame = batch_ask(session, WIRE_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, sizeof(struct wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags), answer);
   if (!frame) return guest_lost();
   frame->func = func;
   frame->blockSize = blockSize;
   frame->dynamicSMemSize = dynamicSMemSize;
   frame->flags = flags;
-  return batch_wait(answer, sizeof(struct wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_reply));
+  return batch_wait(session, answer, sizeof(struct wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_cuOccupancyAvailableDynamicSMemPerBlock(uint64_t func, int32_t numBlocks, int32_t blockSize, struct answer *answer) {
-  struct wire_cuOccupancyAvailableDynamicSMemPerBlock *frame = batch_ask(WIRE_cuOccupancyAvailableDynamicSMemPerBlock, sizeof(struct wire_cuOccupancyAvailableDynamicSMemPerBlock), answer);
+static inline CUresult ask_cuOccupancyAvailableDynamicSMemPerBlock(struct session *session, uint64_t func, int32_t numBlocks, int32_t blockSize, struct answer *answer) {
+  struct wire_cuOccupancyAvailableDynamicSMemPerBlock *frame = batch_ask(session, WIRE_cuOccupancyAvailableDynamicSMemPerBlock, sizeof(struct wire_cuOccupancyAvailableDynamicSMemPerBlock), answer);
   if (!frame) return guest_lost();
   frame->func = func;
   frame->numBlocks = numBlocks;
   frame->blockSize = blockSize;
-  return batch_wait(answer, sizeof(struct wire_cuOccupancyAvailableDynamicSMemPerBlock_reply));
+  return batch_wait(session, answer, sizeof(struct wire_cuOccupancyAvailableDynamicSMemPerBlock_reply));
 }
 
-static inline CUresult put_MemoryMap(uint64_t address, uint64_t size, uint32_t device) {
-  struct wire_MemoryMap *frame = batch_begin(WIRE_MemoryMap, sizeof(struct wire_MemoryMap));
+static inline CUresult put_MemoryMap(struct session *session, uint64_t address, uint64_t size, uint32_t device) {
+  struct wire_MemoryMap *frame = batch_begin(session, WIRE_MemoryMap, sizeof(struct wire_MemoryMap));
   if (!frame) return guest_lost();
   frame->address = address;
   frame->size = size;
   frame->device = device;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_MemoryUnmap(uint64_t address, uint64_t size) {
-  struct wire_MemoryUnmap *frame = batch_begin(WIRE_MemoryUnmap, sizeof(struct wire_MemoryUnmap));
+static inline CUresult put_MemoryUnmap(struct session *session, uint64_t address, uint64_t size) {
+  struct wire_MemoryUnmap *frame = batch_begin(session, WIRE_MemoryUnmap, sizeof(struct wire_MemoryUnmap));
   if (!frame) return guest_lost();
   frame->address = address;
   frame->size = size;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_Upload(uint64_t destination, uint64_t stream, uint64_t length, const void *payload) {
-  struct wire_Upload *frame = batch_begin_bulk(WIRE_Upload, sizeof *frame, payload, length);
+static inline CUresult put_Upload(struct session *session, uint64_t destination, uint64_t stream, uint64_t length, const void *payload) {
+  struct wire_Upload *frame = batch_begin_bulk(session, WIRE_Upload, sizeof *frame, payload, length);
   if (!frame) return guest_lost();
   frame->destination = destination;
   frame->stream = stream;
   frame->length = length;
-  return batch_end_bulk(stream, payload, length);
+  return batch_end_bulk(session, stream, payload, length);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_Download(uint64_t source, uint64_t length, uint64_t stream, struct answer *answer) {
-  struct wire_Download *frame = batch_ask(WIRE_Download, sizeof(struct wire_Download), answer);
+static inline CUresult ask_Download(struct session *session, uint64_t source, uint64_t length, uint64_t stream, struct answer *answer) {
+  struct wire_Download *frame = batch_ask(session, WIRE_Download, sizeof(struct wire_Download), answer);
   if (!frame) return guest_lost();
   frame->source = source;
   frame->length = length;
   frame->stream = stream;
-  return batch_wait(answer, sizeof(struct wire_Download_reply));
+  return batch_wait(session, answer, sizeof(struct wire_Download_reply));
 }
 
-static inline CUresult put_Copy2D(uint64_t destination, uint64_t destination_pitch, uint64_t source, uint64_t source_pitch, uint64_t width, uint64_t height, uint64_t stream) {
-  struct wire_Copy2D *frame = batch_begin(WIRE_Copy2D, sizeof(struct wire_Copy2D));
+static inline CUresult put_Copy2D(struct session *session, uint64_t destination, uint64_t destination_pitch, uint64_t source, uint64_t source_pitch, uint64_t width, uint64_t height, uint64_t stream) {
+  struct wire_Copy2D *frame = batch_begin(session, WIRE_Copy2D, sizeof(struct wire_Copy2D));
   if (!frame) return guest_lost();
   frame->destination = destination;
   frame->destination_pitch = destination_pitch;
@@ -1190,11 +1190,11 @@ static inline CUresult put_Copy2D(uint64_t destination, uint64_t destination_pit
   frame->width = width;
   frame->height = height;
   frame->stream = stream;
-  return batch_end(stream);
+  return batch_end(session, stream);
 }
 
-static inline CUresult put_ModulePiece(uint64_t hash0, uint64_t hash1, uint64_t hash2, uint64_t hash3, uint64_t total, uint64_t offset, uint64_t length, const void *payload) {
-  struct wire_ModulePiece *frame = batch_begin_bulk(WIRE_ModulePiece, sizeof *frame, payload, length);
+static inline CUresult put_ModulePiece(struct session *session, uint64_t hash0, uint64_t hash1, uint64_t hash2, uint64_t hash3, uint64_t total, uint64_t offset, uint64_t length, const void *payload) {
+  struct wire_ModulePiece *frame = batch_begin_bulk(session, WIRE_ModulePiece, sizeof *frame, payload, length);
   if (!frame) return guest_lost();
   frame->hash0 = hash0;
   frame->hash1 = hash1;
@@ -1203,12 +1203,12 @@ static inline CUresult put_ModulePiece(uint64_t hash0, uint64_t hash1, uint64_t 
   frame->total = total;
   frame->offset = offset;
   frame->length = length;
-  return batch_end_bulk(BATCH_NO_STREAM, payload, length);
+  return batch_end_bulk(session, BATCH_NO_STREAM, payload, length);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_ModuleLoad(uint64_t module, uint64_t hash0, uint64_t hash1, uint64_t hash2, uint64_t hash3, uint64_t total, uint32_t library, struct answer *answer) {
-  struct wire_ModuleLoad *frame = batch_ask(WIRE_ModuleLoad, sizeof(struct wire_ModuleLoad), answer);
+static inline CUresult ask_ModuleLoad(struct session *session, uint64_t module, uint64_t hash0, uint64_t hash1, uint64_t hash2, uint64_t hash3, uint64_t total, uint32_t library, struct answer *answer) {
+  struct wire_ModuleLoad *frame = batch_ask(session, WIRE_ModuleLoad, sizeof(struct wire_ModuleLoad), answer);
   if (!frame) return guest_lost();
   frame->module = module;
   frame->hash0 = hash0;
@@ -1217,29 +1217,29 @@ static inline CUresult ask_ModuleLoad(uint64_t module, uint64_t hash0, uint64_t 
   frame->hash3 = hash3;
   frame->total = total;
   frame->library = library;
-  return batch_wait(answer, sizeof(struct wire_ModuleLoad_reply));
+  return batch_wait(session, answer, sizeof(struct wire_ModuleLoad_reply));
 }
 
-static inline CUresult put_ModuleUnload(uint64_t module) {
-  struct wire_ModuleUnload *frame = batch_begin(WIRE_ModuleUnload, sizeof(struct wire_ModuleUnload));
+static inline CUresult put_ModuleUnload(struct session *session, uint64_t module) {
+  struct wire_ModuleUnload *frame = batch_begin(session, WIRE_ModuleUnload, sizeof(struct wire_ModuleUnload));
   if (!frame) return guest_lost();
   frame->module = module;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_ModuleGlobal(uint64_t module, const void *name, uint32_t name_size, struct answer *answer) {
-  struct wire_ModuleGlobal *frame = batch_ask(WIRE_ModuleGlobal, sizeof(struct wire_ModuleGlobal) + wire_round_up(name_size), answer);
+static inline CUresult ask_ModuleGlobal(struct session *session, uint64_t module, const void *name, uint32_t name_size, struct answer *answer) {
+  struct wire_ModuleGlobal *frame = batch_ask(session, WIRE_ModuleGlobal, sizeof(struct wire_ModuleGlobal) + wire_round_up(name_size), answer);
   if (!frame) return guest_lost();
   frame->module = module;
   frame->name_size = name_size;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, name, name_size);
-  return batch_wait(answer, sizeof(struct wire_ModuleGlobal_reply));
+  return batch_wait(session, answer, sizeof(struct wire_ModuleGlobal_reply));
 }
 
-static inline CUresult put_FunctionGet(uint64_t module, uint64_t function, uint32_t kernel, const void *name, uint32_t name_size) {
-  struct wire_FunctionGet *frame = batch_begin(WIRE_FunctionGet, sizeof(struct wire_FunctionGet) + wire_round_up(name_size));
+static inline CUresult put_FunctionGet(struct session *session, uint64_t module, uint64_t function, uint32_t kernel, const void *name, uint32_t name_size) {
+  struct wire_FunctionGet *frame = batch_begin(session, WIRE_FunctionGet, sizeof(struct wire_FunctionGet) + wire_round_up(name_size));
   if (!frame) return guest_lost();
   frame->module = module;
   frame->function = function;
@@ -1247,22 +1247,22 @@ static inline CUresult put_FunctionGet(uint64_t module, uint64_t function, uint3
   frame->name_size = name_size;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, name, name_size);
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_FunctionFind(uint64_t module, const void *name, uint32_t name_size, struct answer *answer) {
-  struct wire_FunctionFind *frame = batch_ask(WIRE_FunctionFind, sizeof(struct wire_FunctionFind) + wire_round_up(name_size), answer);
+static inline CUresult ask_FunctionFind(struct session *session, uint64_t module, const void *name, uint32_t name_size, struct answer *answer) {
+  struct wire_FunctionFind *frame = batch_ask(session, WIRE_FunctionFind, sizeof(struct wire_FunctionFind) + wire_round_up(name_size), answer);
   if (!frame) return guest_lost();
   frame->module = module;
   frame->name_size = name_size;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, name, name_size);
-  return batch_wait(answer, sizeof(struct wire_FunctionFind_reply));
+  return batch_wait(session, answer, sizeof(struct wire_FunctionFind_reply));
 }
 
-static inline CUresult put_Launch(uint64_t function, uint64_t stream, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x, uint32_t block_y, uint32_t block_z, uint32_t shared, uint32_t cooperative, const void *parameters, uint32_t parameters_size) {
-  struct wire_Launch *frame = batch_begin(WIRE_Launch, sizeof(struct wire_Launch) + wire_round_up(parameters_size));
+static inline CUresult put_Launch(struct session *session, uint64_t function, uint64_t stream, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x, uint32_t block_y, uint32_t block_z, uint32_t shared, uint32_t cooperative, const void *parameters, uint32_t parameters_size) {
+  struct wire_Launch *frame = batch_begin(session, WIRE_Launch, sizeof(struct wire_Launch) + wire_round_up(parameters_size));
   if (!frame) return guest_lost();
   frame->function = function;
   frame->stream = stream;
@@ -1277,123 +1277,123 @@ static inline CUresult put_Launch(uint64_t function, uint64_t stream, uint32_t g
   frame->parameters_size = parameters_size;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, parameters, parameters_size);
-  return batch_end(stream);
+  return batch_end(session, stream);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_ContextReset(struct answer *answer) {
-  struct wire_ContextReset *frame = batch_ask(WIRE_ContextReset, sizeof(struct wire_ContextReset), answer);
+static inline CUresult ask_ContextReset(struct session *session, struct answer *answer) {
+  struct wire_ContextReset *frame = batch_ask(session, WIRE_ContextReset, sizeof(struct wire_ContextReset), answer);
   if (!frame) return guest_lost();
-  return batch_wait(answer, sizeof(struct wire_ContextReset_reply));
+  return batch_wait(session, answer, sizeof(struct wire_ContextReset_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_Echo(struct answer *answer) {
-  struct wire_Echo *frame = batch_ask(WIRE_Echo, sizeof(struct wire_Echo), answer);
+static inline CUresult ask_Echo(struct session *session, struct answer *answer) {
+  struct wire_Echo *frame = batch_ask(session, WIRE_Echo, sizeof(struct wire_Echo), answer);
   if (!frame) return guest_lost();
-  return batch_wait(answer, sizeof(struct wire_Echo_reply));
+  return batch_wait(session, answer, sizeof(struct wire_Echo_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_ErrorTexts(struct answer *answer) {
-  struct wire_ErrorTexts *frame = batch_ask(WIRE_ErrorTexts, sizeof(struct wire_ErrorTexts), answer);
+static inline CUresult ask_ErrorTexts(struct session *session, struct answer *answer) {
+  struct wire_ErrorTexts *frame = batch_ask(session, WIRE_ErrorTexts, sizeof(struct wire_ErrorTexts), answer);
   if (!frame) return guest_lost();
-  return batch_wait(answer, sizeof(struct wire_ErrorTexts_reply));
+  return batch_wait(session, answer, sizeof(struct wire_ErrorTexts_reply));
 }
 
-static inline CUresult put_PagesUpload(uint64_t address, uint64_t runs, uint64_t length, const void *payload) {
-  struct wire_PagesUpload *frame = batch_begin_bulk(WIRE_PagesUpload, sizeof *frame, payload, length);
+static inline CUresult put_PagesUpload(struct session *session, uint64_t address, uint64_t runs, uint64_t length, const void *payload) {
+  struct wire_PagesUpload *frame = batch_begin_bulk(session, WIRE_PagesUpload, sizeof *frame, payload, length);
   if (!frame) return guest_lost();
   frame->address = address;
   frame->runs = runs;
   frame->length = length;
-  return batch_end_bulk(BATCH_NO_STREAM, payload, length);
+  return batch_end_bulk(session, BATCH_NO_STREAM, payload, length);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_PagesFetch(uint64_t address, uint64_t length, uint32_t wait, struct answer *answer) {
-  struct wire_PagesFetch *frame = batch_ask(WIRE_PagesFetch, sizeof(struct wire_PagesFetch), answer);
+static inline CUresult ask_PagesFetch(struct session *session, uint64_t address, uint64_t length, uint32_t wait, struct answer *answer) {
+  struct wire_PagesFetch *frame = batch_ask(session, WIRE_PagesFetch, sizeof(struct wire_PagesFetch), answer);
   if (!frame) return guest_lost();
   frame->address = address;
   frame->length = length;
   frame->wait = wait;
-  return batch_wait(answer, sizeof(struct wire_PagesFetch_reply));
+  return batch_wait(session, answer, sizeof(struct wire_PagesFetch_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_PagesChanged(uint64_t address, uint64_t length, const void *hashes, uint32_t hashes_size, struct answer *answer) {
-  struct wire_PagesChanged *frame = batch_ask(WIRE_PagesChanged, sizeof(struct wire_PagesChanged) + wire_round_up(hashes_size), answer);
+static inline CUresult ask_PagesChanged(struct session *session, uint64_t address, uint64_t length, const void *hashes, uint32_t hashes_size, struct answer *answer) {
+  struct wire_PagesChanged *frame = batch_ask(session, WIRE_PagesChanged, sizeof(struct wire_PagesChanged) + wire_round_up(hashes_size), answer);
   if (!frame) return guest_lost();
   frame->address = address;
   frame->length = length;
   frame->hashes_size = hashes_size;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, hashes, hashes_size);
-  return batch_wait(answer, sizeof(struct wire_PagesChanged_reply));
+  return batch_wait(session, answer, sizeof(struct wire_PagesChanged_reply));
 }
 
-static inline CUresult put_GraphBuild(uint64_t exec, uint64_t base, uint32_t last, uint32_t flags, uint64_t length, const void *payload) {
-  struct wire_GraphBuild *frame = batch_begin_bulk(WIRE_GraphBuild, sizeof *frame, payload, length);
+static inline CUresult put_GraphBuild(struct session *session, uint64_t exec, uint64_t base, uint32_t last, uint32_t flags, uint64_t length, const void *payload) {
+  struct wire_GraphBuild *frame = batch_begin_bulk(session, WIRE_GraphBuild, sizeof *frame, payload, length);
   if (!frame) return guest_lost();
   frame->exec = exec;
   frame->base = base;
   frame->last = last;
   frame->flags = flags;
   frame->length = length;
-  return batch_end_bulk(BATCH_NO_STREAM, payload, length);
+  return batch_end_bulk(session, BATCH_NO_STREAM, payload, length);
 }
 
-static inline CUresult put_GraphLaunch(uint64_t exec, uint64_t stream) {
-  struct wire_GraphLaunch *frame = batch_begin(WIRE_GraphLaunch, sizeof(struct wire_GraphLaunch));
+static inline CUresult put_GraphLaunch(struct session *session, uint64_t exec, uint64_t stream) {
+  struct wire_GraphLaunch *frame = batch_begin(session, WIRE_GraphLaunch, sizeof(struct wire_GraphLaunch));
   if (!frame) return guest_lost();
   frame->exec = exec;
   frame->stream = stream;
-  return batch_end(stream);
+  return batch_end(session, stream);
 }
 
-static inline CUresult put_GraphSet(uint64_t exec, uint64_t length, const void *payload) {
-  struct wire_GraphSet *frame = batch_begin_bulk(WIRE_GraphSet, sizeof *frame, payload, length);
+static inline CUresult put_GraphSet(struct session *session, uint64_t exec, uint64_t length, const void *payload) {
+  struct wire_GraphSet *frame = batch_begin_bulk(session, WIRE_GraphSet, sizeof *frame, payload, length);
   if (!frame) return guest_lost();
   frame->exec = exec;
   frame->length = length;
-  return batch_end_bulk(BATCH_NO_STREAM, payload, length);
+  return batch_end_bulk(session, BATCH_NO_STREAM, payload, length);
 }
 
-static inline CUresult put_GraphEnable(uint64_t exec, uint32_t node, uint32_t enabled) {
-  struct wire_GraphEnable *frame = batch_begin(WIRE_GraphEnable, sizeof(struct wire_GraphEnable));
+static inline CUresult put_GraphEnable(struct session *session, uint64_t exec, uint32_t node, uint32_t enabled) {
+  struct wire_GraphEnable *frame = batch_begin(session, WIRE_GraphEnable, sizeof(struct wire_GraphEnable));
   if (!frame) return guest_lost();
   frame->exec = exec;
   frame->node = node;
   frame->enabled = enabled;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_GraphDestroy(uint64_t exec) {
-  struct wire_GraphDestroy *frame = batch_begin(WIRE_GraphDestroy, sizeof(struct wire_GraphDestroy));
+static inline CUresult put_GraphDestroy(struct session *session, uint64_t exec) {
+  struct wire_GraphDestroy *frame = batch_begin(session, WIRE_GraphDestroy, sizeof(struct wire_GraphDestroy));
   if (!frame) return guest_lost();
   frame->exec = exec;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_GraphCondition(uint64_t graph, uint32_t value, uint32_t flags, struct answer *answer) {
-  struct wire_GraphCondition *frame = batch_ask(WIRE_GraphCondition, sizeof(struct wire_GraphCondition), answer);
+static inline CUresult ask_GraphCondition(struct session *session, uint64_t graph, uint32_t value, uint32_t flags, struct answer *answer) {
+  struct wire_GraphCondition *frame = batch_ask(session, WIRE_GraphCondition, sizeof(struct wire_GraphCondition), answer);
   if (!frame) return guest_lost();
   frame->graph = graph;
   frame->value = value;
   frame->flags = flags;
-  return batch_wait(answer, sizeof(struct wire_GraphCondition_reply));
+  return batch_wait(session, answer, sizeof(struct wire_GraphCondition_reply));
 }
 
-static inline CUresult put_GraphForget(uint64_t graph) {
-  struct wire_GraphForget *frame = batch_begin(WIRE_GraphForget, sizeof(struct wire_GraphForget));
+static inline CUresult put_GraphForget(struct session *session, uint64_t graph) {
+  struct wire_GraphForget *frame = batch_begin(session, WIRE_GraphForget, sizeof(struct wire_GraphForget));
   if (!frame) return guest_lost();
   frame->graph = graph;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_ArrayCreate(uint64_t array, uint64_t width, uint64_t height, uint64_t depth, uint32_t format, uint32_t channels, uint32_t flags, uint32_t levels) {
-  struct wire_ArrayCreate *frame = batch_begin(WIRE_ArrayCreate, sizeof(struct wire_ArrayCreate));
+static inline CUresult put_ArrayCreate(struct session *session, uint64_t array, uint64_t width, uint64_t height, uint64_t depth, uint32_t format, uint32_t channels, uint32_t flags, uint32_t levels) {
+  struct wire_ArrayCreate *frame = batch_begin(session, WIRE_ArrayCreate, sizeof(struct wire_ArrayCreate));
   if (!frame) return guest_lost();
   frame->array = array;
   frame->width = width;
@@ -1403,27 +1403,27 @@ static inline CUresult put_ArrayCreate(uint64_t array, uint64_t width, uint64_t 
   frame->channels = channels;
   frame->flags = flags;
   frame->levels = levels;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_ArrayLevel(uint64_t array, uint64_t mipmapped, uint32_t level) {
-  struct wire_ArrayLevel *frame = batch_begin(WIRE_ArrayLevel, sizeof(struct wire_ArrayLevel));
+static inline CUresult put_ArrayLevel(struct session *session, uint64_t array, uint64_t mipmapped, uint32_t level) {
+  struct wire_ArrayLevel *frame = batch_begin(session, WIRE_ArrayLevel, sizeof(struct wire_ArrayLevel));
   if (!frame) return guest_lost();
   frame->array = array;
   frame->mipmapped = mipmapped;
   frame->level = level;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_ArrayDestroy(uint64_t array) {
-  struct wire_ArrayDestroy *frame = batch_begin(WIRE_ArrayDestroy, sizeof(struct wire_ArrayDestroy));
+static inline CUresult put_ArrayDestroy(struct session *session, uint64_t array) {
+  struct wire_ArrayDestroy *frame = batch_begin(session, WIRE_ArrayDestroy, sizeof(struct wire_ArrayDestroy));
   if (!frame) return guest_lost();
   frame->array = array;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_BoxUpload(uint64_t array, uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_t height, uint64_t depth, uint64_t stream, uint64_t length, const void *payload) {
-  struct wire_BoxUpload *frame = batch_begin_bulk(WIRE_BoxUpload, sizeof *frame, payload, length);
+static inline CUresult put_BoxUpload(struct session *session, uint64_t array, uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_t height, uint64_t depth, uint64_t stream, uint64_t length, const void *payload) {
+  struct wire_BoxUpload *frame = batch_begin_bulk(session, WIRE_BoxUpload, sizeof *frame, payload, length);
   if (!frame) return guest_lost();
   frame->array = array;
   frame->x = x;
@@ -1434,12 +1434,12 @@ static inline CUresult put_BoxUpload(uint64_t array, uint64_t x, uint64_t y, uin
   frame->depth = depth;
   frame->stream = stream;
   frame->length = length;
-  return batch_end_bulk(stream, payload, length);
+  return batch_end_bulk(session, stream, payload, length);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_BoxDownload(uint64_t array, uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_t height, uint64_t depth, uint64_t stream, struct answer *answer) {
-  struct wire_BoxDownload *frame = batch_ask(WIRE_BoxDownload, sizeof(struct wire_BoxDownload), answer);
+static inline CUresult ask_BoxDownload(struct session *session, uint64_t array, uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_t height, uint64_t depth, uint64_t stream, struct answer *answer) {
+  struct wire_BoxDownload *frame = batch_ask(session, WIRE_BoxDownload, sizeof(struct wire_BoxDownload), answer);
   if (!frame) return guest_lost();
   frame->array = array;
   frame->x = x;
@@ -1449,11 +1449,11 @@ static inline CUresult ask_BoxDownload(uint64_t array, uint64_t x, uint64_t y, u
   frame->height = height;
   frame->depth = depth;
   frame->stream = stream;
-  return batch_wait(answer, sizeof(struct wire_BoxDownload_reply));
+  return batch_wait(session, answer, sizeof(struct wire_BoxDownload_reply));
 }
 
-static inline CUresult put_BoxCopy(uint64_t to_array, uint64_t to_x, uint64_t to_y, uint64_t to_z, uint64_t from_array, uint64_t from_x, uint64_t from_y, uint64_t from_z, uint64_t width, uint64_t height, uint64_t depth, uint64_t stream) {
-  struct wire_BoxCopy *frame = batch_begin(WIRE_BoxCopy, sizeof(struct wire_BoxCopy));
+static inline CUresult put_BoxCopy(struct session *session, uint64_t to_array, uint64_t to_x, uint64_t to_y, uint64_t to_z, uint64_t from_array, uint64_t from_x, uint64_t from_y, uint64_t from_z, uint64_t width, uint64_t height, uint64_t depth, uint64_t stream) {
+  struct wire_BoxCopy *frame = batch_begin(session, WIRE_BoxCopy, sizeof(struct wire_BoxCopy));
   if (!frame) return guest_lost();
   frame->to_array = to_array;
   frame->to_x = to_x;
@@ -1467,12 +1467,12 @@ static inline CUresult put_BoxCopy(uint64_t to_array, uint64_t to_x, uint64_t to
   frame->height = height;
   frame->depth = depth;
   frame->stream = stream;
-  return batch_end(stream);
+  return batch_end(session, stream);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_TextureCreate(uint32_t kind, uint32_t format, uint32_t channels, uint64_t array, uint64_t address, uint64_t width, uint64_t height, uint64_t pitch, const void *texture, uint32_t texture_size, const void *view, uint32_t view_size, struct answer *answer) {
-  struct wire_TextureCreate *frame = batch_ask(WIRE_TextureCreate, sizeof(struct wire_TextureCreate) + wire_round_up(texture_size) + wire_round_up(view_size), answer);
+static inline CUresult ask_TextureCreate(struct session *session, uint32_t kind, uint32_t format, uint32_t channels, uint64_t array, uint64_t address, uint64_t width, uint64_t height, uint64_t pitch, const void *texture, uint32_t texture_size, const void *view, uint32_t view_size, struct answer *answer) {
+  struct wire_TextureCreate *frame = batch_ask(session, WIRE_TextureCreate, sizeof(struct wire_TextureCreate) + wire_round_up(texture_size) + wire_round_up(view_size), answer);
   if (!frame) return guest_lost();
   frame->kind = kind;
   frame->format = format;
@@ -1488,27 +1488,27 @@ static inline CUresult ask_TextureCreate(uint32_t kind, uint32_t format, uint32_
   batch_blob(at, texture, texture_size);
   at += wire_round_up(texture_size);
   batch_blob(at, view, view_size);
-  return batch_wait(answer, sizeof(struct wire_TextureCreate_reply));
+  return batch_wait(session, answer, sizeof(struct wire_TextureCreate_reply));
 }
 
-static inline CUresult put_TextureDestroy(uint64_t object) {
-  struct wire_TextureDestroy *frame = batch_begin(WIRE_TextureDestroy, sizeof(struct wire_TextureDestroy));
+static inline CUresult put_TextureDestroy(struct session *session, uint64_t object) {
+  struct wire_TextureDestroy *frame = batch_begin(session, WIRE_TextureDestroy, sizeof(struct wire_TextureDestroy));
   if (!frame) return guest_lost();
   frame->object = object;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_SurfaceCreate(uint64_t array, struct answer *answer) {
-  struct wire_SurfaceCreate *frame = batch_ask(WIRE_SurfaceCreate, sizeof(struct wire_SurfaceCreate), answer);
+static inline CUresult ask_SurfaceCreate(struct session *session, uint64_t array, struct answer *answer) {
+  struct wire_SurfaceCreate *frame = batch_ask(session, WIRE_SurfaceCreate, sizeof(struct wire_SurfaceCreate), answer);
   if (!frame) return guest_lost();
   frame->array = array;
-  return batch_wait(answer, sizeof(struct wire_SurfaceCreate_reply));
+  return batch_wait(session, answer, sizeof(struct wire_SurfaceCreate_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_ReferenceGet(uint64_t module, uint64_t reference, uint32_t surface, const void *name, uint32_t name_size, struct answer *answer) {
-  struct wire_ReferenceGet *frame = batch_ask(WIRE_ReferenceGet, sizeof(struct wire_ReferenceGet) + wire_round_up(name_size), answer);
+static inline CUresult ask_ReferenceGet(struct session *session, uint64_t module, uint64_t reference, uint32_t surface, const void *name, uint32_t name_size, struct answer *answer) {
+  struct wire_ReferenceGet *frame = batch_ask(session, WIRE_ReferenceGet, sizeof(struct wire_ReferenceGet) + wire_round_up(name_size), answer);
   if (!frame) return guest_lost();
   frame->module = module;
   frame->reference = reference;
@@ -1516,11 +1516,11 @@ static inline CUresult ask_ReferenceGet(uint64_t module, uint64_t reference, uin
   frame->name_size = name_size;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, name, name_size);
-  return batch_wait(answer, sizeof(struct wire_ReferenceGet_reply));
+  return batch_wait(session, answer, sizeof(struct wire_ReferenceGet_reply));
 }
 
-static inline CUresult put_TextureReferenceSet(uint64_t reference, uint32_t bound, uint32_t kind, uint32_t format, uint32_t channels, uint64_t array, uint64_t address, uint64_t width, uint64_t height, uint64_t pitch, uint32_t own_format, uint32_t own_channels, const void *texture, uint32_t texture_size) {
-  struct wire_TextureReferenceSet *frame = batch_begin(WIRE_TextureReferenceSet, sizeof(struct wire_TextureReferenceSet) + wire_round_up(texture_size));
+static inline CUresult put_TextureReferenceSet(struct session *session, uint64_t reference, uint32_t bound, uint32_t kind, uint32_t format, uint32_t channels, uint64_t array, uint64_t address, uint64_t width, uint64_t height, uint64_t pitch, uint32_t own_format, uint32_t own_channels, const void *texture, uint32_t texture_size) {
+  struct wire_TextureReferenceSet *frame = batch_begin(session, WIRE_TextureReferenceSet, sizeof(struct wire_TextureReferenceSet) + wire_round_up(texture_size));
   if (!frame) return guest_lost();
   frame->reference = reference;
   frame->bound = bound;
@@ -1537,80 +1537,80 @@ static inline CUresult put_TextureReferenceSet(uint64_t reference, uint32_t boun
   frame->texture_size = texture_size;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, texture, texture_size);
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_SurfaceReferenceSet(uint64_t reference, uint64_t array) {
-  struct wire_SurfaceReferenceSet *frame = batch_begin(WIRE_SurfaceReferenceSet, sizeof(struct wire_SurfaceReferenceSet));
+static inline CUresult put_SurfaceReferenceSet(struct session *session, uint64_t reference, uint64_t array) {
+  struct wire_SurfaceReferenceSet *frame = batch_begin(session, WIRE_SurfaceReferenceSet, sizeof(struct wire_SurfaceReferenceSet));
   if (!frame) return guest_lost();
   frame->reference = reference;
   frame->array = array;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_HostFunction(uint64_t stream, uint64_t function, uint32_t kind) {
-  struct wire_HostFunction *frame = batch_begin(WIRE_HostFunction, sizeof(struct wire_HostFunction));
+static inline CUresult put_HostFunction(struct session *session, uint64_t stream, uint64_t function, uint32_t kind) {
+  struct wire_HostFunction *frame = batch_begin(session, WIRE_HostFunction, sizeof(struct wire_HostFunction));
   if (!frame) return guest_lost();
   frame->stream = stream;
   frame->function = function;
   frame->kind = kind;
-  return batch_end(stream);
+  return batch_end(session, stream);
 }
 
-static inline CUresult put_HostFunctionDone(uint64_t call) {
-  struct wire_HostFunctionDone *frame = batch_begin(WIRE_HostFunctionDone, sizeof(struct wire_HostFunctionDone));
+static inline CUresult put_HostFunctionDone(struct session *session, uint64_t call) {
+  struct wire_HostFunctionDone *frame = batch_begin(session, WIRE_HostFunctionDone, sizeof(struct wire_HostFunctionDone));
   if (!frame) return guest_lost();
   frame->call = call;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_StreamValues(uint64_t stream, const void *values, uint32_t values_size) {
-  struct wire_StreamValues *frame = batch_begin(WIRE_StreamValues, sizeof(struct wire_StreamValues) + wire_round_up(values_size));
+static inline CUresult put_StreamValues(struct session *session, uint64_t stream, const void *values, uint32_t values_size) {
+  struct wire_StreamValues *frame = batch_begin(session, WIRE_StreamValues, sizeof(struct wire_StreamValues) + wire_round_up(values_size));
   if (!frame) return guest_lost();
   frame->stream = stream;
   frame->values_size = values_size;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, values, values_size);
-  return batch_end(stream);
+  return batch_end(session, stream);
 }
 
-static inline CUresult put_StreamAttribute(uint64_t stream, uint32_t attribute, const void *value, uint32_t value_size) {
-  struct wire_StreamAttribute *frame = batch_begin(WIRE_StreamAttribute, sizeof(struct wire_StreamAttribute) + wire_round_up(value_size));
+static inline CUresult put_StreamAttribute(struct session *session, uint64_t stream, uint32_t attribute, const void *value, uint32_t value_size) {
+  struct wire_StreamAttribute *frame = batch_begin(session, WIRE_StreamAttribute, sizeof(struct wire_StreamAttribute) + wire_round_up(value_size));
   if (!frame) return guest_lost();
   frame->stream = stream;
   frame->attribute = attribute;
   frame->value_size = value_size;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, value, value_size);
-  return batch_end(stream);
+  return batch_end(session, stream);
 }
 
-static inline CUresult put_ContextRecord(uint64_t event) {
-  struct wire_ContextRecord *frame = batch_begin(WIRE_ContextRecord, sizeof(struct wire_ContextRecord));
+static inline CUresult put_ContextRecord(struct session *session, uint64_t event) {
+  struct wire_ContextRecord *frame = batch_begin(session, WIRE_ContextRecord, sizeof(struct wire_ContextRecord));
   if (!frame) return guest_lost();
   frame->event = event;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_ContextWait(uint64_t event) {
-  struct wire_ContextWait *frame = batch_begin(WIRE_ContextWait, sizeof(struct wire_ContextWait));
+static inline CUresult put_ContextWait(struct session *session, uint64_t event) {
+  struct wire_ContextWait *frame = batch_begin(session, WIRE_ContextWait, sizeof(struct wire_ContextWait));
   if (!frame) return guest_lost();
   frame->event = event;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_LimitSet(uint32_t limit, uint64_t value, struct answer *answer) {
-  struct wire_LimitSet *frame = batch_ask(WIRE_LimitSet, sizeof(struct wire_LimitSet), answer);
+static inline CUresult ask_LimitSet(struct session *session, uint32_t limit, uint64_t value, struct answer *answer) {
+  struct wire_LimitSet *frame = batch_ask(session, WIRE_LimitSet, sizeof(struct wire_LimitSet), answer);
   if (!frame) return guest_lost();
   frame->limit = limit;
   frame->value = value;
-  return batch_wait(answer, sizeof(struct wire_LimitSet_reply));
+  return batch_wait(session, answer, sizeof(struct wire_LimitSet_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_ModuleOpen(uint64_t module, uint64_t hash0, uint64_t hash1, uint64_t hash2, uint64_t hash3, uint64_t total, uint32_t library, const void *options, uint32_t options_size, struct answer *answer) {
-  struct wire_ModuleOpen *frame = batch_ask(WIRE_ModuleOpen, sizeof(struct wire_ModuleOpen) + wire_round_up(options_size), answer);
+static inline CUresult ask_ModuleOpen(struct session *session, uint64_t module, uint64_t hash0, uint64_t hash1, uint64_t hash2, uint64_t hash3, uint64_t total, uint32_t library, const void *options, uint32_t options_size, struct answer *answer) {
+  struct wire_ModuleOpen *frame = batch_ask(session, WIRE_ModuleOpen, sizeof(struct wire_ModuleOpen) + wire_round_up(options_size), answer);
   if (!frame) return guest_lost();
   frame->module = module;
   frame->hash0 = hash0;
@@ -1622,41 +1622,41 @@ static inline CUresult ask_ModuleOpen(uint64_t module, uint64_t hash0, uint64_t 
   frame->options_size = options_size;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, options, options_size);
-  return batch_wait(answer, sizeof(struct wire_ModuleOpen_reply));
+  return batch_wait(session, answer, sizeof(struct wire_ModuleOpen_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_FunctionDescribe(uint64_t function, struct answer *answer) {
-  struct wire_FunctionDescribe *frame = batch_ask(WIRE_FunctionDescribe, sizeof(struct wire_FunctionDescribe), answer);
+static inline CUresult ask_FunctionDescribe(struct session *session, uint64_t function, struct answer *answer) {
+  struct wire_FunctionDescribe *frame = batch_ask(session, WIRE_FunctionDescribe, sizeof(struct wire_FunctionDescribe), answer);
   if (!frame) return guest_lost();
   frame->function = function;
-  return batch_wait(answer, sizeof(struct wire_FunctionDescribe_reply));
+  return batch_wait(session, answer, sizeof(struct wire_FunctionDescribe_reply));
 }
 
-static inline CUresult put_FunctionSet(uint64_t function, uint32_t attribute, int32_t value) {
-  struct wire_FunctionSet *frame = batch_begin(WIRE_FunctionSet, sizeof(struct wire_FunctionSet));
+static inline CUresult put_FunctionSet(struct session *session, uint64_t function, uint32_t attribute, int32_t value) {
+  struct wire_FunctionSet *frame = batch_begin(session, WIRE_FunctionSet, sizeof(struct wire_FunctionSet));
   if (!frame) return guest_lost();
   frame->function = function;
   frame->attribute = attribute;
   frame->value = value;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_Occupancies(uint64_t function, uint32_t flags, const void *shapes, uint32_t shapes_size, struct answer *answer) {
-  struct wire_Occupancies *frame = batch_ask(WIRE_Occupancies, sizeof(struct wire_Occupancies) + wire_round_up(shapes_size), answer);
+static inline CUresult ask_Occupancies(struct session *session, uint64_t function, uint32_t flags, const void *shapes, uint32_t shapes_size, struct answer *answer) {
+  struct wire_Occupancies *frame = batch_ask(session, WIRE_Occupancies, sizeof(struct wire_Occupancies) + wire_round_up(shapes_size), answer);
   if (!frame) return guest_lost();
   frame->function = function;
   frame->flags = flags;
   frame->shapes_size = shapes_size;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, shapes, shapes_size);
-  return batch_wait(answer, sizeof(struct wire_Occupancies_reply));
+  return batch_wait(session, answer, sizeof(struct wire_Occupancies_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_OccupancyClusters(uint64_t function, uint32_t most, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x, uint32_t block_y, uint32_t block_z, uint32_t shared, const void *attributes, uint32_t attributes_size, struct answer *answer) {
-  struct wire_OccupancyClusters *frame = batch_ask(WIRE_OccupancyClusters, sizeof(struct wire_OccupancyClusters) + wire_round_up(attributes_size), answer);
+static inline CUresult ask_OccupancyClusters(struct session *session, uint64_t function, uint32_t most, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x, uint32_t block_y, uint32_t block_z, uint32_t shared, const void *attributes, uint32_t attributes_size, struct answer *answer) {
+  struct wire_OccupancyClusters *frame = batch_ask(session, WIRE_OccupancyClusters, sizeof(struct wire_OccupancyClusters) + wire_round_up(attributes_size), answer);
   if (!frame) return guest_lost();
   frame->function = function;
   frame->most = most;
@@ -1670,11 +1670,11 @@ static inline CUresult ask_OccupancyClusters(uint64_t function, uint32_t most, u
   frame->attributes_size = attributes_size;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, attributes, attributes_size);
-  return batch_wait(answer, sizeof(struct wire_OccupancyClusters_reply));
+  return batch_wait(session, answer, sizeof(struct wire_OccupancyClusters_reply));
 }
 
-static inline CUresult put_LaunchWith(uint64_t function, uint64_t stream, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x, uint32_t block_y, uint32_t block_z, uint32_t shared, const void *attributes, uint32_t attributes_size, const void *parameters, uint32_t parameters_size) {
-  struct wire_LaunchWith *frame = batch_begin(WIRE_LaunchWith, sizeof(struct wire_LaunchWith) + wire_round_up(attributes_size) + wire_round_up(parameters_size));
+static inline CUresult put_LaunchWith(struct session *session, uint64_t function, uint64_t stream, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x, uint32_t block_y, uint32_t block_z, uint32_t shared, const void *attributes, uint32_t attributes_size, const void *parameters, uint32_t parameters_size) {
+  struct wire_LaunchWith *frame = batch_begin(session, WIRE_LaunchWith, sizeof(struct wire_LaunchWith) + wire_round_up(attributes_size) + wire_round_up(parameters_size));
   if (!frame) return guest_lost();
   frame->function = function;
   frame->stream = stream;
@@ -1691,69 +1691,69 @@ static inline CUresult put_LaunchWith(uint64_t function, uint64_t stream, uint32
   batch_blob(at, attributes, attributes_size);
   at += wire_round_up(attributes_size);
   batch_blob(at, parameters, parameters_size);
-  return batch_end(stream);
+  return batch_end(session, stream);
 }
 
-static inline CUresult put_MemoryCreate(uint64_t memory, uint64_t size, uint32_t device, uint32_t shareable) {
-  struct wire_MemoryCreate *frame = batch_begin(WIRE_MemoryCreate, sizeof(struct wire_MemoryCreate));
+static inline CUresult put_MemoryCreate(struct session *session, uint64_t memory, uint64_t size, uint32_t device, uint32_t shareable) {
+  struct wire_MemoryCreate *frame = batch_begin(session, WIRE_MemoryCreate, sizeof(struct wire_MemoryCreate));
   if (!frame) return guest_lost();
   frame->memory = memory;
   frame->size = size;
   frame->device = device;
   frame->shareable = shareable;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_MemoryRelease(uint64_t memory) {
-  struct wire_MemoryRelease *frame = batch_begin(WIRE_MemoryRelease, sizeof(struct wire_MemoryRelease));
+static inline CUresult put_MemoryRelease(struct session *session, uint64_t memory) {
+  struct wire_MemoryRelease *frame = batch_begin(session, WIRE_MemoryRelease, sizeof(struct wire_MemoryRelease));
   if (!frame) return guest_lost();
   frame->memory = memory;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_MemoryPlace(uint64_t address, uint64_t size, uint64_t offset, uint64_t memory) {
-  struct wire_MemoryPlace *frame = batch_begin(WIRE_MemoryPlace, sizeof(struct wire_MemoryPlace));
+static inline CUresult put_MemoryPlace(struct session *session, uint64_t address, uint64_t size, uint64_t offset, uint64_t memory) {
+  struct wire_MemoryPlace *frame = batch_begin(session, WIRE_MemoryPlace, sizeof(struct wire_MemoryPlace));
   if (!frame) return guest_lost();
   frame->address = address;
   frame->size = size;
   frame->offset = offset;
   frame->memory = memory;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_MemoryDisplace(uint64_t address, uint64_t size, struct answer *answer) {
-  struct wire_MemoryDisplace *frame = batch_ask(WIRE_MemoryDisplace, sizeof(struct wire_MemoryDisplace), answer);
+static inline CUresult ask_MemoryDisplace(struct session *session, uint64_t address, uint64_t size, struct answer *answer) {
+  struct wire_MemoryDisplace *frame = batch_ask(session, WIRE_MemoryDisplace, sizeof(struct wire_MemoryDisplace), answer);
   if (!frame) return guest_lost();
   frame->address = address;
   frame->size = size;
-  return batch_wait(answer, sizeof(struct wire_MemoryDisplace_reply));
+  return batch_wait(session, answer, sizeof(struct wire_MemoryDisplace_reply));
 }
 
-static inline CUresult put_MemoryAccess(uint64_t address, uint64_t size, uint32_t flags) {
-  struct wire_MemoryAccess *frame = batch_begin(WIRE_MemoryAccess, sizeof(struct wire_MemoryAccess));
+static inline CUresult put_MemoryAccess(struct session *session, uint64_t address, uint64_t size, uint32_t flags) {
+  struct wire_MemoryAccess *frame = batch_begin(session, WIRE_MemoryAccess, sizeof(struct wire_MemoryAccess));
   if (!frame) return guest_lost();
   frame->address = address;
   frame->size = size;
   frame->flags = flags;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_MemoryExport(uint64_t memory, uint64_t address, uint64_t size, uint64_t offset, uint64_t length, struct answer *answer) {
-  struct wire_MemoryExport *frame = batch_ask(WIRE_MemoryExport, sizeof(struct wire_MemoryExport), answer);
+static inline CUresult ask_MemoryExport(struct session *session, uint64_t memory, uint64_t address, uint64_t size, uint64_t offset, uint64_t length, struct answer *answer) {
+  struct wire_MemoryExport *frame = batch_ask(session, WIRE_MemoryExport, sizeof(struct wire_MemoryExport), answer);
   if (!frame) return guest_lost();
   frame->memory = memory;
   frame->address = address;
   frame->size = size;
   frame->offset = offset;
   frame->length = length;
-  return batch_wait(answer, sizeof(struct wire_MemoryExport_reply));
+  return batch_wait(session, answer, sizeof(struct wire_MemoryExport_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_MemoryImport(uint64_t memory, uint32_t own, uint64_t name0, uint64_t name1, uint64_t name2, uint64_t name3, uint64_t name4, uint64_t name5, uint64_t name6, uint64_t name7, struct answer *answer) {
-  struct wire_MemoryImport *frame = batch_ask(WIRE_MemoryImport, sizeof(struct wire_MemoryImport), answer);
+static inline CUresult ask_MemoryImport(struct session *session, uint64_t memory, uint32_t own, uint64_t name0, uint64_t name1, uint64_t name2, uint64_t name3, uint64_t name4, uint64_t name5, uint64_t name6, uint64_t name7, struct answer *answer) {
+  struct wire_MemoryImport *frame = batch_ask(session, WIRE_MemoryImport, sizeof(struct wire_MemoryImport), answer);
   if (!frame) return guest_lost();
   frame->memory = memory;
   frame->own = own;
@@ -1765,20 +1765,20 @@ static inline CUresult ask_MemoryImport(uint64_t memory, uint32_t own, uint64_t 
   frame->name5 = name5;
   frame->name6 = name6;
   frame->name7 = name7;
-  return batch_wait(answer, sizeof(struct wire_MemoryImport_reply));
+  return batch_wait(session, answer, sizeof(struct wire_MemoryImport_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_EventExport(uint64_t event, struct answer *answer) {
-  struct wire_EventExport *frame = batch_ask(WIRE_EventExport, sizeof(struct wire_EventExport), answer);
+static inline CUresult ask_EventExport(struct session *session, uint64_t event, struct answer *answer) {
+  struct wire_EventExport *frame = batch_ask(session, WIRE_EventExport, sizeof(struct wire_EventExport), answer);
   if (!frame) return guest_lost();
   frame->event = event;
-  return batch_wait(answer, sizeof(struct wire_EventExport_reply));
+  return batch_wait(session, answer, sizeof(struct wire_EventExport_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_EventImport(uint64_t event, uint64_t name0, uint64_t name1, uint64_t name2, uint64_t name3, uint64_t name4, uint64_t name5, uint64_t name6, uint64_t name7, struct answer *answer) {
-  struct wire_EventImport *frame = batch_ask(WIRE_EventImport, sizeof(struct wire_EventImport), answer);
+static inline CUresult ask_EventImport(struct session *session, uint64_t event, uint64_t name0, uint64_t name1, uint64_t name2, uint64_t name3, uint64_t name4, uint64_t name5, uint64_t name6, uint64_t name7, struct answer *answer) {
+  struct wire_EventImport *frame = batch_ask(session, WIRE_EventImport, sizeof(struct wire_EventImport), answer);
   if (!frame) return guest_lost();
   frame->event = event;
   frame->name0 = name0;
@@ -1789,29 +1789,29 @@ static inline CUresult ask_EventImport(uint64_t event, uint64_t name0, uint64_t 
   frame->name5 = name5;
   frame->name6 = name6;
   frame->name7 = name7;
-  return batch_wait(answer, sizeof(struct wire_EventImport_reply));
+  return batch_wait(session, answer, sizeof(struct wire_EventImport_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_Acknowledge(struct answer *answer) {
-  struct wire_Acknowledge *frame = batch_ask(WIRE_Acknowledge, sizeof(struct wire_Acknowledge), answer);
+static inline CUresult ask_Acknowledge(struct session *session, struct answer *answer) {
+  struct wire_Acknowledge *frame = batch_ask(session, WIRE_Acknowledge, sizeof(struct wire_Acknowledge), answer);
   if (!frame) return guest_lost();
-  return batch_wait(answer, sizeof(struct wire_Acknowledge_reply));
+  return batch_wait(session, answer, sizeof(struct wire_Acknowledge_reply));
 }
 
-static inline CUresult put_LinkCreate(uint64_t link, const void *options, uint32_t options_size) {
-  struct wire_LinkCreate *frame = batch_begin(WIRE_LinkCreate, sizeof(struct wire_LinkCreate) + wire_round_up(options_size));
+static inline CUresult put_LinkCreate(struct session *session, uint64_t link, const void *options, uint32_t options_size) {
+  struct wire_LinkCreate *frame = batch_begin(session, WIRE_LinkCreate, sizeof(struct wire_LinkCreate) + wire_round_up(options_size));
   if (!frame) return guest_lost();
   frame->link = link;
   frame->options_size = options_size;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, options, options_size);
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_LinkAdd(uint64_t link, uint64_t hash0, uint64_t hash1, uint64_t hash2, uint64_t hash3, uint64_t total, uint32_t type, uint32_t named, const void *options, uint32_t options_size, const void *name, uint32_t name_size, struct answer *answer) {
-  struct wire_LinkAdd *frame = batch_ask(WIRE_LinkAdd, sizeof(struct wire_LinkAdd) + wire_round_up(options_size) + wire_round_up(name_size), answer);
+static inline CUresult ask_LinkAdd(struct session *session, uint64_t link, uint64_t hash0, uint64_t hash1, uint64_t hash2, uint64_t hash3, uint64_t total, uint32_t type, uint32_t named, const void *options, uint32_t options_size, const void *name, uint32_t name_size, struct answer *answer) {
+  struct wire_LinkAdd *frame = batch_ask(session, WIRE_LinkAdd, sizeof(struct wire_LinkAdd) + wire_round_up(options_size) + wire_round_up(name_size), answer);
   if (!frame) return guest_lost();
   frame->link = link;
   frame->hash0 = hash0;
@@ -1827,35 +1827,35 @@ static inline CUresult ask_LinkAdd(uint64_t link, uint64_t hash0, uint64_t hash1
   batch_blob(at, options, options_size);
   at += wire_round_up(options_size);
   batch_blob(at, name, name_size);
-  return batch_wait(answer, sizeof(struct wire_LinkAdd_reply));
+  return batch_wait(session, answer, sizeof(struct wire_LinkAdd_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_LinkComplete(uint64_t link, struct answer *answer) {
-  struct wire_LinkComplete *frame = batch_ask(WIRE_LinkComplete, sizeof(struct wire_LinkComplete), answer);
+static inline CUresult ask_LinkComplete(struct session *session, uint64_t link, struct answer *answer) {
+  struct wire_LinkComplete *frame = batch_ask(session, WIRE_LinkComplete, sizeof(struct wire_LinkComplete), answer);
   if (!frame) return guest_lost();
   frame->link = link;
-  return batch_wait(answer, sizeof(struct wire_LinkComplete_reply));
+  return batch_wait(session, answer, sizeof(struct wire_LinkComplete_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_LinkFetch(uint64_t link, struct answer *answer) {
-  struct wire_LinkFetch *frame = batch_ask(WIRE_LinkFetch, sizeof(struct wire_LinkFetch), answer);
+static inline CUresult ask_LinkFetch(struct session *session, uint64_t link, struct answer *answer) {
+  struct wire_LinkFetch *frame = batch_ask(session, WIRE_LinkFetch, sizeof(struct wire_LinkFetch), answer);
   if (!frame) return guest_lost();
   frame->link = link;
-  return batch_wait(answer, sizeof(struct wire_LinkFetch_reply));
+  return batch_wait(session, answer, sizeof(struct wire_LinkFetch_reply));
 }
 
-static inline CUresult put_LinkDestroy(uint64_t link) {
-  struct wire_LinkDestroy *frame = batch_begin(WIRE_LinkDestroy, sizeof(struct wire_LinkDestroy));
+static inline CUresult put_LinkDestroy(struct session *session, uint64_t link) {
+  struct wire_LinkDestroy *frame = batch_begin(session, WIRE_LinkDestroy, sizeof(struct wire_LinkDestroy));
   if (!frame) return guest_lost();
   frame->link = link;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_UploadAsk(uint64_t destination, uint64_t length, uint64_t stream, const void *hashes, uint32_t hashes_size, struct answer *answer) {
-  struct wire_UploadAsk *frame = batch_ask(WIRE_UploadAsk, sizeof(struct wire_UploadAsk) + wire_round_up(hashes_size), answer);
+static inline CUresult ask_UploadAsk(struct session *session, uint64_t destination, uint64_t length, uint64_t stream, const void *hashes, uint32_t hashes_size, struct answer *answer) {
+  struct wire_UploadAsk *frame = batch_ask(session, WIRE_UploadAsk, sizeof(struct wire_UploadAsk) + wire_round_up(hashes_size), answer);
   if (!frame) return guest_lost();
   frame->destination = destination;
   frame->length = length;
@@ -1863,28 +1863,28 @@ static inline CUresult ask_UploadAsk(uint64_t destination, uint64_t length, uint
   frame->hashes_size = hashes_size;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, hashes, hashes_size);
-  return batch_wait(answer, sizeof(struct wire_UploadAsk_reply));
+  return batch_wait(session, answer, sizeof(struct wire_UploadAsk_reply));
 }
 
-static inline CUresult put_UploadKeep(uint64_t destination, uint64_t stream, uint64_t length, const void *payload) {
-  struct wire_UploadKeep *frame = batch_begin_bulk(WIRE_UploadKeep, sizeof *frame, payload, length);
+static inline CUresult put_UploadKeep(struct session *session, uint64_t destination, uint64_t stream, uint64_t length, const void *payload) {
+  struct wire_UploadKeep *frame = batch_begin_bulk(session, WIRE_UploadKeep, sizeof *frame, payload, length);
   if (!frame) return guest_lost();
   frame->destination = destination;
   frame->stream = stream;
   frame->length = length;
-  return batch_end_bulk(stream, payload, length);
+  return batch_end_bulk(session, stream, payload, length);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_PeerOffer(struct answer *answer) {
-  struct wire_PeerOffer *frame = batch_ask(WIRE_PeerOffer, sizeof(struct wire_PeerOffer), answer);
+static inline CUresult ask_PeerOffer(struct session *session, struct answer *answer) {
+  struct wire_PeerOffer *frame = batch_ask(session, WIRE_PeerOffer, sizeof(struct wire_PeerOffer), answer);
   if (!frame) return guest_lost();
-  return batch_wait(answer, sizeof(struct wire_PeerOffer_reply));
+  return batch_wait(session, answer, sizeof(struct wire_PeerOffer_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_PeerJoin(uint32_t peer, uint64_t name0, uint64_t name1, uint64_t name2, uint64_t name3, uint64_t name4, uint64_t name5, uint64_t name6, uint64_t name7, struct answer *answer) {
-  struct wire_PeerJoin *frame = batch_ask(WIRE_PeerJoin, sizeof(struct wire_PeerJoin), answer);
+static inline CUresult ask_PeerJoin(struct session *session, uint32_t peer, uint64_t name0, uint64_t name1, uint64_t name2, uint64_t name3, uint64_t name4, uint64_t name5, uint64_t name6, uint64_t name7, struct answer *answer) {
+  struct wire_PeerJoin *frame = batch_ask(session, WIRE_PeerJoin, sizeof(struct wire_PeerJoin), answer);
   if (!frame) return guest_lost();
   frame->peer = peer;
   frame->name0 = name0;
@@ -1895,93 +1895,93 @@ static inline CUresult ask_PeerJoin(uint32_t peer, uint64_t name0, uint64_t name
   frame->name5 = name5;
   frame->name6 = name6;
   frame->name7 = name7;
-  return batch_wait(answer, sizeof(struct wire_PeerJoin_reply));
+  return batch_wait(session, answer, sizeof(struct wire_PeerJoin_reply));
 }
 
-static inline CUresult put_PeerLend(uint64_t address, uint64_t size, uint64_t loan) {
-  struct wire_PeerLend *frame = batch_begin(WIRE_PeerLend, sizeof(struct wire_PeerLend));
+static inline CUresult put_PeerLend(struct session *session, uint64_t address, uint64_t size, uint64_t loan) {
+  struct wire_PeerLend *frame = batch_begin(session, WIRE_PeerLend, sizeof(struct wire_PeerLend));
   if (!frame) return guest_lost();
   frame->address = address;
   frame->size = size;
   frame->loan = loan;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_PeerMap(uint64_t address, uint64_t size, uint64_t loan, uint32_t peer, uint32_t flags) {
-  struct wire_PeerMap *frame = batch_begin(WIRE_PeerMap, sizeof(struct wire_PeerMap));
+static inline CUresult put_PeerMap(struct session *session, uint64_t address, uint64_t size, uint64_t loan, uint32_t peer, uint32_t flags) {
+  struct wire_PeerMap *frame = batch_begin(session, WIRE_PeerMap, sizeof(struct wire_PeerMap));
   if (!frame) return guest_lost();
   frame->address = address;
   frame->size = size;
   frame->loan = loan;
   frame->peer = peer;
   frame->flags = flags;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_PeerUnmap(uint64_t address, uint64_t size) {
-  struct wire_PeerUnmap *frame = batch_begin(WIRE_PeerUnmap, sizeof(struct wire_PeerUnmap));
+static inline CUresult put_PeerUnmap(struct session *session, uint64_t address, uint64_t size) {
+  struct wire_PeerUnmap *frame = batch_begin(session, WIRE_PeerUnmap, sizeof(struct wire_PeerUnmap));
   if (!frame) return guest_lost();
   frame->address = address;
   frame->size = size;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_RegionOpen(struct answer *answer) {
-  struct wire_RegionOpen *frame = batch_ask(WIRE_RegionOpen, sizeof(struct wire_RegionOpen), answer);
+static inline CUresult ask_RegionOpen(struct session *session, struct answer *answer) {
+  struct wire_RegionOpen *frame = batch_ask(session, WIRE_RegionOpen, sizeof(struct wire_RegionOpen), answer);
   if (!frame) return guest_lost();
-  return batch_wait(answer, sizeof(struct wire_RegionOpen_reply));
+  return batch_wait(session, answer, sizeof(struct wire_RegionOpen_reply));
 }
 
-static inline CUresult put_RegionUpload(uint64_t destination, uint64_t stream, uint64_t length, uint32_t slot) {
-  struct wire_RegionUpload *frame = batch_begin(WIRE_RegionUpload, sizeof(struct wire_RegionUpload));
+static inline CUresult put_RegionUpload(struct session *session, uint64_t destination, uint64_t stream, uint64_t length, uint32_t slot) {
+  struct wire_RegionUpload *frame = batch_begin(session, WIRE_RegionUpload, sizeof(struct wire_RegionUpload));
   if (!frame) return guest_lost();
   frame->destination = destination;
   frame->stream = stream;
   frame->length = length;
   frame->slot = slot;
-  return batch_end(stream);
+  return batch_end(session, stream);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_RegionSettle(struct answer *answer) {
-  struct wire_RegionSettle *frame = batch_ask(WIRE_RegionSettle, sizeof(struct wire_RegionSettle), answer);
+static inline CUresult ask_RegionSettle(struct session *session, struct answer *answer) {
+  struct wire_RegionSettle *frame = batch_ask(session, WIRE_RegionSettle, sizeof(struct wire_RegionSettle), answer);
   if (!frame) return guest_lost();
-  return batch_wait(answer, sizeof(struct wire_RegionSettle_reply));
+  return batch_wait(session, answer, sizeof(struct wire_RegionSettle_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_RegionDownload(uint64_t source, uint64_t length, uint64_t stream, struct answer *answer) {
-  struct wire_RegionDownload *frame = batch_ask(WIRE_RegionDownload, sizeof(struct wire_RegionDownload), answer);
+static inline CUresult ask_RegionDownload(struct session *session, uint64_t source, uint64_t length, uint64_t stream, struct answer *answer) {
+  struct wire_RegionDownload *frame = batch_ask(session, WIRE_RegionDownload, sizeof(struct wire_RegionDownload), answer);
   if (!frame) return guest_lost();
   frame->source = source;
   frame->length = length;
   frame->stream = stream;
-  return batch_wait(answer, sizeof(struct wire_RegionDownload_reply));
+  return batch_wait(session, answer, sizeof(struct wire_RegionDownload_reply));
 }
 
-static inline CUresult put_RegionTaken(uint64_t slots) {
-  struct wire_RegionTaken *frame = batch_begin(WIRE_RegionTaken, sizeof(struct wire_RegionTaken));
+static inline CUresult put_RegionTaken(struct session *session, uint64_t slots) {
+  struct wire_RegionTaken *frame = batch_begin(session, WIRE_RegionTaken, sizeof(struct wire_RegionTaken));
   if (!frame) return guest_lost();
   frame->slots = slots;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_ModuleTake(uint64_t module, uint32_t index) {
-  struct wire_ModuleTake *frame = batch_begin(WIRE_ModuleTake, sizeof(struct wire_ModuleTake));
+static inline CUresult put_ModuleTake(struct session *session, uint64_t module, uint32_t index) {
+  struct wire_ModuleTake *frame = batch_begin(session, WIRE_ModuleTake, sizeof(struct wire_ModuleTake));
   if (!frame) return guest_lost();
   frame->module = module;
   frame->index = index;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_PinnedMap(uint64_t address, uint64_t size, uint32_t device) {
-  struct wire_PinnedMap *frame = batch_begin(WIRE_PinnedMap, sizeof(struct wire_PinnedMap));
+static inline CUresult put_PinnedMap(struct session *session, uint64_t address, uint64_t size, uint32_t device) {
+  struct wire_PinnedMap *frame = batch_begin(session, WIRE_PinnedMap, sizeof(struct wire_PinnedMap));
   if (!frame) return guest_lost();
   frame->address = address;
   frame->size = size;
   frame->device = device;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
 #endif

@@ -5563,7 +5563,7 @@ static CUresult guest_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us,
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 2))) return result;
-  result = put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
+  result = put_cuMemsetD16Async(session_here(), dstDevice, us, N, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
@@ -5591,7 +5591,7 @@ static CUresult guest_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, s
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 2))) return result;
-  result = put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
+  result = put_cuMemsetD16Async(session_here(), dstDevice, us, N, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
@@ -5620,7 +5620,7 @@ static CUresult guest_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch,
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 2))) return result;
-  result = put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
+  result = put_cuMemsetD2D16Async(session_here(), dstDevice, dstPitch, us, Width, Height, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
@@ -5648,7 +5648,7 @@ static CUresult guest_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, u
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 2))) return result;
-  result = put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
+  result = put_cuMemsetD2D16Async(session_here(), dstDevice, dstPitch, us, Width, Height, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
@@ -5677,7 +5677,7 @@ static CUresult guest_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch,
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 4))) return result;
-  result = put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
+  result = put_cuMemsetD2D32Async(session_here(), dstDevice, dstPitch, ui, Width, Height, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
@@ -5705,7 +5705,7 @@ static CUresult guest_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, u
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 4))) return result;
-  result = put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
+  result = put_cuMemsetD2D32Async(session_here(), dstDevice, dstPitch, ui, Width, Height, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
@@ -5734,7 +5734,7 @@ static CUresult guest_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, 
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 1))) return result;
-  result = put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
+  result = put_cuMemsetD2D8Async(session_here(), dstDevice, dstPitch, uc, Width, Height, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
@@ -5762,7 +5762,7 @@ static CUresult guest_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, un
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 1))) return result;
-  result = put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
+  result = put_cuMemsetD2D8Async(session_here(), dstDevice, dstPitch, uc, Width, Height, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
@@ -5791,7 +5791,7 @@ static CUresult guest_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, s
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 4))) return result;
-  result = put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
+  result = put_cuMemsetD32Async(session_here(), dstDevice, ui, N, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
@@ -5819,7 +5819,7 @@ static CUresult guest_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, siz
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 4))) return result;
-  result = put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
+  result = put_cuMemsetD32Async(session_here(), dstDevice, ui, N, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
@@ -5848,7 +5848,7 @@ static CUresult guest_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, s
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 1))) return result;
-  result = put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
+  result = put_cuMemsetD8Async(session_here(), dstDevice, uc, N, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
@@ -5876,7 +5876,7 @@ static CUresult guest_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, siz
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 1))) return result;
-  result = put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
+  result = put_cuMemsetD8Async(session_here(), dstDevice, uc, N, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
@@ -6146,7 +6146,7 @@ static CUresult guest_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSme
   if ((result = function_resolve(func, &func_found, &func_wire))) return result;
   struct answer answer;
   answer_init(&answer);
-  result = ask_cuOccupancyAvailableDynamicSMemPerBlock(func_wire, numBlocks, blockSize, &answer);
+  result = ask_cuOccupancyAvailableDynamicSMemPerBlock(session_here(), func_wire, numBlocks, blockSize, &answer);
   if (!result) {
     const struct wire_cuOccupancyAvailableDynamicSMemPerBlock_reply *reply = answer.reply;
     *dynamicSmemSize = reply->dynamicSmemSize;

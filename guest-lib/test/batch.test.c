@@ -154,7 +154,7 @@ static void *poll_a_little(void *unused) {
   (void)unused;
   for (int round = 0; round < POLLED_ROUNDS; round++) {
     pthread_barrier_wait(&barrier);
-    for (int i = 0; i < 4; i++) answer_poll();
+    for (int i = 0; i < 4; i++) answer_poll(session_here());
   }
   return NULL;
 }

@@ -28,7 +28,7 @@ static void its_memory(void **state) {
   assert_false(table()->session(&session));
   session_start(64 * MIB, no_hook);
   const struct server_name server = {.host = "gpu-a", .port = "4460"};
-  companion_start(17, 0, &server);
+  companion_start(session_here(), 17, 0, &server);
   assert_true(table()->session(&session));
   assert_int_equal(session.session, 17);
   assert_int_equal(session.memory_total, 64 * MIB);

@@ -21,14 +21,19 @@ static void tell(const char *format, ...) {
 }
 
 // Downloads 7 and 8 are waited for, 4096 bytes each into the same place.
-static void *place(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run) {
+static void *place(struct session *session, uint64_t request, uint64_t offset, uint64_t length,
+                   uint64_t *run) {
+  (void)session;
+
   if (request != 7 && request != 8) return NULL;
   if (offset > sizeof destination || length > sizeof destination - offset) return NULL;
   tell("data %d %d+%d\n", (int)request, (int)offset, (int)length);
   *run = length;
   return destination + offset;
 }
-static _Bool reply(const struct wire_reply *r) {
+static _Bool reply(struct session *session, const struct wire_reply *r) {
+  (void)session;
+
   assert_int_equal((uintptr_t)r % 8, 0);
   if (r->request == 99) return 0;
   unsigned sum = 0;
@@ -37,27 +42,43 @@ static _Bool reply(const struct wire_reply *r) {
        sum);
   return 1;
 }
-static void idle(void) { tell("idle\n"); }
-static void output(uint16_t op, const char *text, uint64_t length) {
+static void idle(struct session *session) {
+  (void)session;
+  tell("idle\n");
+}
+static void output(struct session *session, uint16_t op, const char *text, uint64_t length) {
+  (void)session;
+
   tell("%s %.*s\n", op == WIRE_ERRORS ? "errors" : "output", (int)length, text);
 }
-static void finished(const struct wire_done *d) {
+static void finished(struct session *session, const struct wire_done *d) {
+  (void)session;
+
   assert_int_equal((uintptr_t)d % 8, 0);
   tell("done %llx %d\n", (unsigned long long)d->handle, (int)d->request);
 }
-static void fault(const struct wire_fault *f) {
+static void fault(struct session *session, const struct wire_fault *f) {
+  (void)session;
+
   tell("fault %d op %d at %d\n", f->result, f->op, (int)f->sequence);
 }
-static _Bool call(const struct wire_call *c) {
+static _Bool call(struct session *session, const struct wire_call *c) {
+  (void)session;
+
   assert_int_equal((uintptr_t)c % 8, 0);
   if (c->function == 99) return 0;
   tell("call %d %d status %d\n", (int)c->function, (int)c->call, c->status);
   return 1;
 }
-static void end(int32_t result, const char *sentence, uint32_t length) {
+static void end(struct session *session, int32_t result, const char *sentence, uint32_t length) {
+  (void)session;
+
   tell("end %d %.*s\n", result, (int)length, sentence);
 }
-static void unwritable(uint64_t request) { tell("unwritable %d\n", (int)request); }
+static void unwritable(struct session *session, uint64_t request) {
+  (void)session;
+  tell("unwritable %d\n", (int)request);
+}
 static const struct decode_sink sink = {
     .place = place,
     .unwritable = unwritable,
@@ -72,7 +93,10 @@ static const struct decode_sink sink = {
 
 // Rows of `row` bytes, a byte between them.
 static uint64_t row;
-static void *place_in_rows(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run) {
+static void *place_in_rows(struct session *session, uint64_t request, uint64_t offset,
+                           uint64_t length, uint64_t *run) {
+  (void)session;
+
   if (request != 7 || offset + length > sizeof destination) return NULL;
   *run = length < row - offset % row ? length : row - offset % row;
   return destination + offset / row * (row + 1) + offset % row;
@@ -189,7 +213,7 @@ static const char *const expected =
     "end 46 over\n";
 
 static void begin(void) {
-  decode_init(&decoder, &sink);
+  decode_init(&decoder, &sink, NULL);
   told[0] = 0;
   memset(destination, 0, sizeof destination);
 }
@@ -291,7 +315,7 @@ static void payload_goes_to_rows_that_lie_apart(void **state) {
       add_data(7, 0, 800);
       add_data(7, 800, 77);
       add_reply(7, 0, 0, 8);
-      decode_init(&decoder, &in_rows);
+      decode_init(&decoder, &in_rows, NULL);
       told[0] = 0;
       memset(destination, 0xee, sizeof destination);
       for (size_t at = 0; at < length; at += piece)

@@ -256,7 +256,7 @@ static void polling_a_stream_costs_nothing(void **state) {
 
 // The server's word may come for what has just been destroyed, in another thread.
 static void *read_on(void *stop) {
-  while (!atomic_load((_Atomic _Bool *)stop)) answer_poll();
+  while (!atomic_load((_Atomic _Bool *)stop)) answer_poll(session_here());
   return NULL;
 }
 

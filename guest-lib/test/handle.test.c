@@ -10,8 +10,8 @@ static int object, other;
 
 static void kinds_are_told_apart(void **state) {
   (void)state;
-  uint64_t stream = handle_mint(WIRE_KIND_STREAM, &object);
-  uint64_t event = handle_mint(WIRE_KIND_EVENT, &other);
+  uint64_t stream = handle_mint(session_here(), WIRE_KIND_STREAM, &object);
+  uint64_t event = handle_mint(session_here(), WIRE_KIND_EVENT, &other);
   assert_int_equal(wire_handle_kind(stream), WIRE_KIND_STREAM);
   assert_ptr_equal(handle_object(WIRE_KIND_STREAM, stream), &object);
   assert_ptr_equal(handle_object(WIRE_KIND_EVENT, event), &other);
@@ -47,16 +47,16 @@ static void made_up_numbers_are_nothing(void **state) {
 
 static void a_retired_handle_is_stale_for_good(void **state) {
   (void)state;
-  uint64_t first = handle_mint(WIRE_KIND_MODULE, &object);
+  uint64_t first = handle_mint(session_here(), WIRE_KIND_MODULE, &object);
   assert_ptr_equal(handle_retire(WIRE_KIND_MODULE, first), &object);
   assert_null(handle_object(WIRE_KIND_MODULE, first));
   assert_null(handle_retire(WIRE_KIND_MODULE, first));
 
   // The index is not free before the end of the first was sent.
-  uint64_t between = handle_mint(WIRE_KIND_MODULE, &other);
+  uint64_t between = handle_mint(session_here(), WIRE_KIND_MODULE, &other);
   assert_int_not_equal(wire_handle_index(between), wire_handle_index(first));
   handle_recycle(WIRE_KIND_MODULE, first);
-  uint64_t second = handle_mint(WIRE_KIND_MODULE, &object);
+  uint64_t second = handle_mint(session_here(), WIRE_KIND_MODULE, &object);
   assert_int_equal(wire_handle_index(second), wire_handle_index(first));
   assert_int_not_equal(wire_handle_generation(second), wire_handle_generation(first));
   assert_null(handle_object(WIRE_KIND_MODULE, first));
@@ -68,7 +68,7 @@ static void keep(void *found, void *context) { *(void **)context = found; }
 
 static void visiting(void **state) {
   (void)state;
-  uint64_t handle = handle_mint(WIRE_KIND_EVENT, &object);
+  uint64_t handle = handle_mint(session_here(), WIRE_KIND_EVENT, &object);
   void *seen = NULL;
   assert_true(handle_visit(WIRE_KIND_EVENT, handle, keep, &seen));
   assert_ptr_equal(seen, &object);
@@ -87,7 +87,7 @@ static void count(uint64_t handle, void *found, void *context) {
 static void each_is_visited_and_may_end(void **state) {
   (void)state;
   for (int i = 0; i < 3000; i++)
-    handle_mint(WIRE_KIND_CONTEXT, i % 3 ? (void *)&object : (void *)&other);
+    handle_mint(session_here(), WIRE_KIND_CONTEXT, i % 3 ? (void *)&object : (void *)&other);
   int seen = 0;
   handle_each(WIRE_KIND_CONTEXT, count, &seen);
   assert_int_equal(seen, 3000);
@@ -101,16 +101,16 @@ static void there_is_an_end_to_them(void **state) {
   (void)state;
   uint64_t last = 0;
   for (uint32_t i = 1; i < WIRE_HANDLE_INDEX_MAX; i++) {
-    uint64_t handle = handle_mint(WIRE_KIND_FUNCTION, &object);
+    uint64_t handle = handle_mint(session_here(), WIRE_KIND_FUNCTION, &object);
     assert_int_not_equal(handle, 0);
     assert_true(wire_handle_index(handle) < WIRE_HANDLE_INDEX_MAX);
     last = handle;
   }
-  assert_int_equal(handle_mint(WIRE_KIND_FUNCTION, &object), 0);
+  assert_int_equal(handle_mint(session_here(), WIRE_KIND_FUNCTION, &object), 0);
   assert_non_null(handle_retire(WIRE_KIND_FUNCTION, last));
-  assert_int_equal(handle_mint(WIRE_KIND_FUNCTION, &object), 0);
+  assert_int_equal(handle_mint(session_here(), WIRE_KIND_FUNCTION, &object), 0);
   handle_recycle(WIRE_KIND_FUNCTION, last);
-  assert_int_not_equal(handle_mint(WIRE_KIND_FUNCTION, &object), 0);
+  assert_int_not_equal(handle_mint(session_here(), WIRE_KIND_FUNCTION, &object), 0);
 }
 
 #define THREADS 4
@@ -131,7 +131,7 @@ static void *churn(void *argument) {
       handle_recycle(WIRE_KIND_STREAM, handles[i]);
       handles[i] = 0;
     } else {
-      handles[i] = handle_mint(WIRE_KIND_STREAM, &objects[i]);
+      handles[i] = handle_mint(session_here(), WIRE_KIND_STREAM, &objects[i]);
       CHECK(handles[i]);
     }
   }

@@ -12,6 +12,7 @@
 
 #include "base/stats.h"
 #include "check.h"
+#include "driver/hooks.h"
 #include "guest_calls.h"
 #include "session.h"
 #include "setup/config.h"
@@ -223,10 +224,10 @@ static void kept_functions_are_called_again(void **state) {
   assert_int_equal(host_function_keep(note, number(1)), one);
   script.held = 1;
   for (unsigned i = 0; i < 6; i++) {
-    put_HostFunction(0, i % 2 ? two : one, WIRE_FUNCTION_KEPT);
-    host_function_expect(stream_last_sequence(0));
+    put_HostFunction(session_here(), 0, i % 2 ? two : one, WIRE_FUNCTION_KEPT);
+    host_function_expect(session_here(), stream_last_sequence(session_here(), 0));
   }
-  batch_send();
+  batch_send(session_here());
   server_wait(server, WIRE_HostFunction, 6);
   script.held = 0;
   assert_int_equal(cuMemsetD8Async(0, 0, 0, NULL), CUDA_SUCCESS);
@@ -245,7 +246,7 @@ static void kept_functions_are_called_again(void **state) {
 static void refused(struct server *server, uint64_t function) {
   push_call(server, function, 1, 0);
   while (!guest_is_lost()) {
-    answer_poll();
+    answer_poll(session_here());
     usleep(100);
   }
   assert_int_equal(cuStreamSynchronize(NULL), CUDA_ERROR_DEVICE_UNAVAILABLE);
@@ -308,7 +309,7 @@ static int connect_to_nobody(void) {
                                  .network_timeout_ms = 1000};
   char *port = config.servers[0].port;
   snprintf(port, sizeof config.servers[0].port, "%d", ntohs(address.sin_port));
-  assert_int_equal(connection_open(&config), 0);
+  assert_int_equal(connection_open(session_here(), &config), 0);
   int end = accept(listener, NULL, NULL);
   assert_true(end >= 0);
   close(listener);
@@ -321,12 +322,13 @@ static int connect_to_nobody(void) {
 static void a_busy_device_hides_no_silent_one(void **state) {
   (void)state;
   session_start(64 * MIB, hook);
+  CHECK(sessions_make(2));
   session_count = 2;
-  session_use(1);
+  session_use(&sessions[1]);
   int end = connect_to_nobody();
-  assert_int_equal(batch_start(), 0);
-  assert_int_equal(host_function_post(0, note, NULL), CUDA_SUCCESS);
-  batch_send();
+  assert_int_equal(batch_start(session_here()), 0);
+  assert_int_equal(host_function_post(session_here(), 0, note, NULL), CUDA_SUCCESS);
+  batch_send(session_here());
   // The thread that waits for that function is woken by others all the time.
   const time_t limit = time(NULL) + 30;
   for (unsigned i = 1; i < MOST && !guest_is_lost() && time(NULL) < limit; i++) {

@@ -37,7 +37,7 @@ static void work_on(const void *pointer) {
   assert_int_equal(host_share_named((const unsigned char *)parameters, sizeof parameters),
                    CUDA_SUCCESS);
   assert_true(pages_hand_over());
-  put_ContextRecord(0);
+  put_ContextRecord(session_here(), 0);
   pages_handed_over();
 }
 static void settle(void) { assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS); }
@@ -341,7 +341,7 @@ static void *touch_and_work(void *memory) {
   for (unsigned i = 1; i < 200; i++) {
     mine[0]++;
     CHECK(pages_hand_over());
-    put_ContextRecord(0);
+    put_ContextRecord(session_here(), 0);
     pages_handed_over();
     mine[1]++;
     if (i % 16 == 0) CHECK(cuCtxSynchronize() == CUDA_SUCCESS);

@@ -181,8 +181,8 @@ static struct server *start_expecting(void) {
     one->size = image.size;
   }
   image_free(&image);
-  assert_true(expected_told(&welcome));
-  expected_start();
+  assert_true(expected_told(session_here(), &welcome));
+  expected_start(session_here());
   return server;
 }
 
@@ -240,7 +240,7 @@ static void a_reset_forgets_what_is_expected(void **state) {
   (void)state;
   struct server *server = start_expecting();
   tell(server, WIRE_EXPECTED + 1, 0);
-  expected_forget();
+  expected_forget(session_here());
   load();
   assert_int_equal(server_count(server, WIRE_ModuleTake), 0);
   assert_int_equal(server_count(server, WIRE_ModuleOpen), 1);

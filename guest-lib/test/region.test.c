@@ -131,7 +131,7 @@ static void start(void) {
   if (!way.slot) way.slot = SLOT;
   server = session_start(DEVICE + 2 * MIB, (struct server_hook){share, &fd});
   fd = server_socket(server);
-  region_offered();
+  region_offered(session_here());
   assert_int_equal(cuMemAlloc_v2(&device, DEVICE), CUDA_SUCCESS);
 }
 

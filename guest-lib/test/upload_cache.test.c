@@ -61,7 +61,7 @@ static _Bool cache(struct server *of, const struct wire_header *h, void *context
 
 static void start(uint64_t from) {
   server = session_start(64 * MIB, (struct server_hook){cache, NULL});
-  upload_cache_start(from);
+  upload_cache_start(session_here(), from);
   assert_int_equal(cuMemAlloc_v2(&device, 24 * MIB), CUDA_SUCCESS);
   source = malloc(24 * MIB);
   for (uint64_t i = 0; i < 24 * MIB; i++) source[i] = (uint8_t)(i * 7 + (i >> 11));

@@ -54,10 +54,10 @@ function encoder(command: Command): string {
   if (asks(command)) {
     const parameters = [...encoderParameters(command), 'struct answer *answer'].join(', ');
     return `// Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_${command.name}(${parameters}) {
-  struct wire_${command.name} *frame = batch_ask(WIRE_${command.name}, ${size}, answer);
+static inline CUresult ask_${command.name}(struct session *session, ${parameters}) {
+  struct wire_${command.name} *frame = batch_ask(session, WIRE_${command.name}, ${size}, answer);
   if (!frame) return guest_lost();
-${fill}${tail}  return batch_wait(answer, sizeof(struct wire_${command.name}_reply));
+${fill}${tail}  return batch_wait(session, answer, sizeof(struct wire_${command.name}_reply));
 }
 `;
   }
@@ -67,17 +67,17 @@ ${fill}${tail}  return batch_wait(answer, sizeof(struct wire_${command.name}_rep
   const stream = streams[0] ? streams[0].name : 'BATCH_NO_STREAM';
   if (command.bulk) {
     const parameters = [...encoderParameters(command), 'const void *payload'].join(', ');
-    return `static inline CUresult put_${command.name}(${parameters}) {
-  struct wire_${command.name} *frame = batch_begin_bulk(WIRE_${command.name}, sizeof *frame, payload, length);
+    return `static inline CUresult put_${command.name}(struct session *session, ${parameters}) {
+  struct wire_${command.name} *frame = batch_begin_bulk(session, WIRE_${command.name}, sizeof *frame, payload, length);
   if (!frame) return guest_lost();
-${fill}  return batch_end_bulk(${stream}, payload, length);
+${fill}  return batch_end_bulk(session, ${stream}, payload, length);
 }
 `;
   }
-  return `static inline CUresult put_${command.name}(${encoderParameters(command).join(', ') || 'void'}) {
-${capture(command)}  struct wire_${command.name} *frame = batch_begin(WIRE_${command.name}, ${size});
+  return `static inline CUresult put_${command.name}(${['struct session *session', ...encoderParameters(command)].join(', ')}) {
+${capture(command)}  struct wire_${command.name} *frame = batch_begin(session, WIRE_${command.name}, ${size});
   if (!frame) return guest_lost();
-${fill}${tail}  return batch_end(${stream});
+${fill}${tail}  return batch_end(session, ${stream});
 }
 `;
 }
@@ -183,9 +183,10 @@ function generatedBody(call: Call, target: Call, command: Command): string {
   text = streams + text;
   const passed = command.parameters.map((p) => values.get(p.name) ?? '0');
   if (target.starts === 'set')
-    return `${text}  result = put_${command.name}(${passed.join(', ')});\n  return away ? cross_device_filled(result) : result;\n`;
-  if (!asks(command)) return `${text}  return put_${command.name}(${passed.join(', ')});\n`;
-  text += `  struct answer answer;\n  answer_init(&answer);\n  result = ask_${command.name}(${[...passed, '&answer'].join(', ')});\n`;
+    return `${text}  result = put_${command.name}(${['session_here()', ...passed].join(', ')});\n  return away ? cross_device_filled(result) : result;\n`;
+  if (!asks(command))
+    return `${text}  return put_${command.name}(${['session_here()', ...passed].join(', ')});\n`;
+  text += `  struct answer answer;\n  answer_init(&answer);\n  result = ask_${command.name}(${['session_here()', ...passed, '&answer'].join(', ')});\n`;
   if (command.reply.length) {
     text += `  if (!result) {\n    const struct wire_${command.name}_reply *reply = answer.reply;\n`;
     text += command.reply.map((p) => `    *${p.name} = reply->${p.name};\n`).join('');

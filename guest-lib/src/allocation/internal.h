@@ -7,11 +7,12 @@
 #include "allocation/pool.h"
 #include "allocation/virtual_memory.h"
 #include "cuda_driver.h"
+#include "session/session.h"
 
 // ---- physical.c ----
 
 // A new one with one reference; NULL when it cannot be had. The server is yet to be told.
-struct physical *physical_new(uint64_t size, int device, _Bool shareable);
+struct physical *physical_new(struct session *session, uint64_t size, int device, _Bool shareable);
 // The one that the program has a reference to, or NULL.
 struct physical *physical_find(uint64_t handle);
 // Ends it if neither references nor mappings are left, and tells the server.

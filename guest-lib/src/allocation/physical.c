@@ -18,17 +18,17 @@ static CUresult check(const CUmemAllocationProp *prop) {
   return CUDA_SUCCESS;
 }
 
-struct physical *physical_new(uint64_t size, int device, _Bool shareable) {
+struct physical *physical_new(struct session *session, uint64_t size, int device, _Bool shareable) {
   struct physical *physical = calloc(1, sizeof *physical);
-  if (!physical || !memory_charge(size)) {
+  if (!physical || !memory_charge(session, size)) {
     free(physical);
     return NULL;
   }
   *physical =
       (struct physical){.size = size, .device = device, .shareable = shareable, .references = 1};
-  physical->handle = handle_mint(WIRE_KIND_MEMORY, physical);
+  physical->handle = handle_mint(session, WIRE_KIND_MEMORY, physical);
   if (physical->handle) return physical;
-  memory_discharge(size);
+  memory_discharge(session, size);
   free(physical);
   return NULL;
 }
@@ -41,9 +41,9 @@ struct physical *physical_find(uint64_t handle) {
 CUresult physical_drop_unused(struct physical *physical) {
   if (physical->references || physical->mappings) return CUDA_SUCCESS;
   uint64_t handle = physical->handle;
-  memory_discharge(physical->size);
+  memory_discharge(session_here(), physical->size);
   handle_retire(WIRE_KIND_MEMORY, handle);
-  CUresult result = put_MemoryRelease(handle);
+  CUresult result = put_MemoryRelease(session_here(), handle);
   handle_recycle(WIRE_KIND_MEMORY, handle);
   free(physical);
   return result;
@@ -69,13 +69,16 @@ CUresult guest_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
   session_use(session_of_device(device));
   _Bool shareable = prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
   pthread_mutex_lock(&memory_lock);
-  struct physical *made = physical_new(size, device, shareable);
-  if (!made && !(result = memory_make_room())) made = physical_new(size, device, shareable);
+  struct physical *made = physical_new(session_here(), size, device, shareable);
+  if (!made && !(result = memory_make_room(session_here())))
+    made = physical_new(session_here(), size, device, shareable);
+  struct session *session = session_here();
   if (made) {
-    result = put_MemoryCreate(made->handle, size, device_get(device)->server_ordinal, shareable);
+    result = put_MemoryCreate(session, made->handle, size, device_get(device)->server_ordinal,
+                              shareable);
     *handle = made->handle;
   } else if (!result) {
-    memory_log_shortage(size);
+    memory_log_shortage(session, size);
     result = CUDA_ERROR_OUT_OF_MEMORY;
   }
   pthread_mutex_unlock(&memory_lock);

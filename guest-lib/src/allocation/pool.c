@@ -25,7 +25,7 @@ uint64_t pool_make(int device, uint64_t most) {
   if (!pool) return 0;
   *pool = (struct pool){.device = device, .most = most, .reuse = {1, 1, 1}};
   struct thread_session before = session_switch(session_of_device(device));
-  uint64_t handle = handle_mint(WIRE_KIND_POOL, pool);
+  uint64_t handle = handle_mint(session_here(), WIRE_KIND_POOL, pool);
   session_back(before);
   if (!handle) free(pool);
   return handle;
@@ -132,8 +132,8 @@ CUresult guest_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPro
 
 // Memory of a pool is open to a device when any memory of the pool's device is.
 static CUresult open_to(struct pool *pool, int device, _Bool open) {
-  unsigned bit = 1u << device, visitor = session_of_device(device);
-  unsigned owner = session_of_device(pool->device);
+  const unsigned bit = 1u << device;
+  struct session *visitor = session_of_device(device), *owner = session_of_device(pool->device);
   if (device == pool->device || open == !!(pool->visitors & bit)) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
   if (open)

@@ -54,11 +54,12 @@ static const struct holding_kind import_kind = {find_import, NULL, NULL};
 
 // ---- questions ---------------------------------------------------------------------------------
 
-static CUresult export_memory(uint64_t memory, uint64_t address, uint64_t size, uint64_t offset,
-                              uint64_t length, struct share_name *share_name) {
+static CUresult export_memory(struct session *session, uint64_t memory, uint64_t address,
+                              uint64_t size, uint64_t offset, uint64_t length,
+                              struct share_name *share_name) {
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_MemoryExport(memory, address, size, offset, length, &answer);
+  CUresult result = ask_MemoryExport(session, memory, address, size, offset, length, &answer);
   result = answer_own_result(result, &answer);
   if (!result) {
     const struct wire_MemoryExport_reply *reply = answer.reply;
@@ -72,11 +73,11 @@ struct imported {
   uint64_t size, offset, length;
 };
 
-static CUresult import_memory(uint64_t handle, _Bool own, const struct share_name *t,
-                              struct imported *imported) {
+static CUresult import_memory(struct session *session, uint64_t handle, _Bool own,
+                              const struct share_name *t, struct imported *imported) {
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_MemoryImport(handle, own, SHARE_NAME_ARGUMENTS(*t), &answer);
+  CUresult result = ask_MemoryImport(session, handle, own, SHARE_NAME_ARGUMENTS(*t), &answer);
   result = answer_own_result(result, &answer);
   if (!result) {
     const struct wire_MemoryImport_reply *reply = answer.reply;
@@ -94,13 +95,13 @@ static CUresult import_memory(uint64_t handle, _Bool own, const struct share_nam
 static CUresult import_physical(_Bool own, const struct share_name *share_name,
                                 struct physical **out, struct imported *imported) {
   pthread_mutex_lock(&memory_lock);
-  struct physical *physical = physical_new(0, device_here(), 1);
+  struct physical *physical = physical_new(session_here(), 0, device_here(), 1);
   pthread_mutex_unlock(&memory_lock);
   if (!physical) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUresult result = import_memory(physical->handle, own, share_name, imported);
+  CUresult result = import_memory(session_here(), physical->handle, own, share_name, imported);
   _Bool there = !result;
   pthread_mutex_lock(&memory_lock);
-  if (!result && !memory_charge(imported->size)) result = CUDA_ERROR_OUT_OF_MEMORY;
+  if (!result && !memory_charge(session_here(), imported->size)) result = CUDA_ERROR_OUT_OF_MEMORY;
   if (!result) {
     physical->size = imported->size;
     physical->imported = 1;
@@ -130,10 +131,11 @@ CUresult sharing_offer(const struct allocation *wanted, struct share_name *share
   if (!whole.size) return CUDA_ERROR_INVALID_VALUE;
   struct thread_session before = session_switch(whole.session);
   // The server may have to put the bytes elsewhere, for which all work must be done.
-  CUresult result = context_is_settled() ? CUDA_SUCCESS : context_synchronize();
+  struct session *session = session_here();
+  CUresult result = context_is_settled(session) ? CUDA_SUCCESS : context_synchronize(session);
   if (!result)
-    result = export_memory(0, whole.address, whole.size, wanted->address - whole.address,
-                           wanted->size, share_name);
+    result = export_memory(session_here(), 0, whole.address, whole.size,
+                           wanted->address - whole.address, wanted->size, share_name);
   session_back(before);
   return result;
 }
@@ -174,8 +176,10 @@ static CUresult map_import(const struct share_name *share_name, uint64_t pool,
   physical->mappings = 1;
   window_put(&import->holding);
   *address = import->address;
-  CUresult result = put_MemoryPlace(at, imported->size, 0, physical->handle);
-  if (!result) result = put_MemoryAccess(at, imported->size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  struct session *session = session_here();
+  CUresult result = put_MemoryPlace(session, at, imported->size, 0, physical->handle);
+  if (!result)
+    result = put_MemoryAccess(session, at, imported->size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   return result;
 }
 
@@ -233,7 +237,8 @@ CUresult sharing_close(CUdeviceptr dptr, _Bool at_once) {
   struct thread_session before = session_switch(import->holding.session);
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_MemoryDisplace(import->holding.address, import->holding.size, &answer);
+  CUresult result =
+      ask_MemoryDisplace(session_here(), import->holding.address, import->holding.size, &answer);
   result = answer_own_result(result, &answer);
   answer_free(&answer);
   pthread_mutex_lock(&memory_lock);
@@ -295,7 +300,7 @@ CUresult guest_cuMemExportToShareableHandle(void *shareableHandle,
   if (handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
   if (!shareable) return CUDA_ERROR_INVALID_VALUE;
   struct share_name share_name;
-  CUresult result = export_memory(handle, 0, 0, 0, size, &share_name);
+  CUresult result = export_memory(session_here(), handle, 0, 0, 0, size, &share_name);
   if (result) return result;
   int fd = sharing_create_note(MEMORY_MAGIC, &share_name);
   if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
@@ -326,7 +331,7 @@ CUresult guest_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
   if (!shared) return CUDA_ERROR_INVALID_HANDLE;
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_EventExport(handle_of(event), &answer);
+  CUresult result = ask_EventExport(session_here(), handle_of(event), &answer);
   result = answer_own_result(result, &answer);
   if (!result) {
     const struct wire_EventExport_reply *reply = answer.reply;
@@ -340,11 +345,11 @@ CUresult guest_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle) {
   if (!phEvent) return CUDA_ERROR_INVALID_VALUE;
   struct share_name t;
   memcpy(&t, &handle, sizeof t);
-  uint64_t wire = event_mint(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+  uint64_t wire = event_mint(session_here(), CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
   if (!wire) return CUDA_ERROR_OUT_OF_MEMORY;
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_EventImport(wire, SHARE_NAME_ARGUMENTS(t), &answer);
+  CUresult result = ask_EventImport(session_here(), wire, SHARE_NAME_ARGUMENTS(t), &answer);
   result = answer_own_result(result, &answer);
   answer_free(&answer);
   if (result)

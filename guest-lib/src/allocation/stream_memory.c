@@ -32,7 +32,7 @@ struct freed {
 // What was freed on one stream, in order.
 struct line {
   uint64_t stream;
-  unsigned session;  // the legacy stream is one of each
+  struct session *session;  // the legacy stream is one of each
   struct freed *entries;
   size_t first, count, room;
   struct line *next;
@@ -40,17 +40,17 @@ struct line {
 
 static struct line *lines;  // none is empty for long
 
-static struct line *line_of(uint64_t stream) {
+static struct line *line_of(struct session *session, uint64_t stream) {
   for (struct line *line = lines; line; line = line->next)
-    if (line->stream == stream && line->session == session_here()) return line;
+    if (line->stream == stream && line->session == session) return line;
   return NULL;
 }
 
-static struct line *new_line(uint64_t stream) {
+static struct line *new_line(struct session *session, uint64_t stream) {
   struct line *line = calloc(1, sizeof *line);
   if (!line) return NULL;
   line->stream = stream;
-  line->session = session_here();
+  line->session = session;
   line->next = lines;
   lines = line;
   return line;
@@ -71,7 +71,7 @@ static void release_passed(struct line *line) {
   struct thread_session before = session_switch(line->session);
   while (line->count) {
     struct freed *oldest = &line->entries[line->first];
-    if (!stream_has_passed(line->stream, &oldest->position)) break;
+    if (!stream_has_passed(session_here(), line->stream, &oldest->position)) break;
     memory_release(oldest->address);
     line->first++;
     line->count--;
@@ -111,8 +111,8 @@ void pool_forget_all(void) {
 }
 
 // Memory freed on the stream that fits well, or 0.
-static uint64_t use_again(uint64_t stream, uint64_t size, int device) {
-  struct line *line = line_of(stream);
+static uint64_t use_again(struct session *session, uint64_t stream, uint64_t size, int device) {
+  struct line *line = line_of(session, stream);
   if (!line) return 0;
   uint64_t wanted = memory_capacity(size);
   size_t last = line->first + line->count;
@@ -147,14 +147,14 @@ static CUresult allocate(CUdeviceptr *out, uint64_t size, struct pool *pool, uin
   pthread_mutex_lock(&memory_lock);
   if (pool->most && (pool->used > pool->most || size > pool->most - pool->used)) {
     result = CUDA_ERROR_OUT_OF_MEMORY;
-  } else if (!across && (address = use_again(stream, size, pool->device))) {
-    memory_return(address, size, context, handle);
+  } else if (!across && (address = use_again(session_here(), stream, size, pool->device))) {
+    memory_return(session_here(), address, size, context, handle);
   } else {
     result = memory_allocate(size, pool->device, context, handle, &address);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-      result = memory_make_room();
+      result = memory_make_room(session_here());
       if (!result) result = memory_allocate(size, pool->device, context, handle, &address);
-      if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(size);
+      if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(session_here(), size);
     }
   }
   if (!result) {
@@ -180,7 +180,7 @@ CUresult guest_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmem
   uint64_t stream, context;
   CUresult result = resolve(hStream, per_thread, &stream, &context);
   if (result) return result;
-  unsigned session = session_here();
+  struct session *session = session_here();
   struct pool *found = pool_find(pool);
   session_use(session);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
@@ -217,10 +217,10 @@ CUresult guest_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread
     if (sharing_is_of_pool(&found)) return sharing_close(dptr, 1);
   }
   pthread_mutex_lock(&memory_lock);
-  struct line *line = line_of(stream);
-  if (!line) line = new_line(stream);
+  struct line *line = line_of(session_here(), stream);
+  if (!line) line = new_line(session_here(), stream);
   struct freed freed = {.address = dptr, .device = 0};
-  stream_position(stream, &freed.position);
+  stream_position(session_here(), stream, &freed.position);
   result = line ? append(line, &freed) : CUDA_ERROR_OUT_OF_MEMORY;
   if (!result) {
     struct freed *entry = &line->entries[line->first + line->count - 1];

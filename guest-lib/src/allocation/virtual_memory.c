@@ -67,23 +67,24 @@ static struct mapping *mapping_at(uint64_t address) {
   return holding && holding->kind == &mapping_kind ? (struct mapping *)holding : NULL;
 }
 
-static unsigned access_at(const struct mapping *mapping, uint64_t address, unsigned session) {
-  const struct access *access = &mapping->access[session];
+static unsigned access_at(const struct mapping *mapping, uint64_t address,
+                          struct session *session) {
+  const struct access *access = &mapping->access[session->number];
   if (!access->each) return access->all;
   return access->each[(address - mapping->holding.address) / WIRE_GRANULE];
 }
 
 static _Bool is_uneven(const struct mapping *mapping) {
-  for (int session = 0; session < session_count; session++)
-    if (mapping->access[session].each) return 1;
+  for (struct session *session = sessions; session < sessions_end(); session++)
+    if (mapping->access[session->number].each) return 1;
   return 0;
 }
 
 // Those of the holding that may do anything there.
 static uint8_t visitors_at(const struct mapping *mapping, uint64_t address) {
   unsigned visitors = mapping->holding.visitors, found = 0;
-  for (unsigned session; sessions_take(&visitors, &session);)
-    if (access_at(mapping, address, session)) found |= 1u << session;
+  for (struct session *session; sessions_take(&visitors, &session);)
+    if (access_at(mapping, address, session)) found |= session_bit(session);
   return (uint8_t)found;
 }
 
@@ -114,7 +115,8 @@ static _Bool mapped(uint64_t address, uint64_t size, _Bool whole) {
   return whole ? at == end : at >= end;
 }
 
-static CUresult map(uint64_t address, uint64_t size, uint64_t offset, struct physical *physical) {
+static CUresult map(struct session *session, uint64_t address, uint64_t size, uint64_t offset,
+                    struct physical *physical) {
   if (offset & (WIRE_GRANULE - 1) || offset > physical->size || size > physical->size - offset)
     return CUDA_ERROR_INVALID_VALUE;
   struct reservation *in = reservation_of(address, size);
@@ -129,7 +131,7 @@ static CUresult map(uint64_t address, uint64_t size, uint64_t offset, struct phy
   window_put(&mapping->holding);
   physical->mappings++;
   in->mappings++;
-  return put_MemoryPlace(address, size, offset, physical->handle);
+  return put_MemoryPlace(session, address, size, offset, physical->handle);
 }
 
 // Takes the mappings of a range from the program. The caller ends them once the server has unmapped
@@ -159,8 +161,8 @@ static CUmemAccess_flags as_flags(unsigned access) {
 
 // Of a part of a mapping, from `first` on.
 static CUresult note_access(struct mapping *mapping, uint64_t first, uint64_t bytes,
-                            unsigned session, unsigned access) {
-  struct access *noted = &mapping->access[session];
+                            struct session *session, unsigned access) {
+  struct access *noted = &mapping->access[session->number];
   if (bytes == mapping->holding.size) {
     free(noted->each);
     *noted = (struct access){access, NULL};
@@ -179,20 +181,21 @@ static CUresult note_access(struct mapping *mapping, uint64_t first, uint64_t by
 
 // What a peer may do there. It has the whole mapping from the first time on that it may do
 // anything.
-static CUresult tell_peer(struct mapping *mapping, uint64_t first, uint64_t bytes, unsigned session,
-                          unsigned access) {
+static CUresult tell_peer(struct mapping *mapping, uint64_t first, uint64_t bytes,
+                          struct session *session, unsigned access) {
   _Bool there = sessions_have(mapping->holding.visitors, session),
         whole = bytes == mapping->holding.size;
   if (!there && !access) return CUDA_SUCCESS;
   if (!there)
     peer_lend(&mapping->holding, session, whole ? as_flags(access) : CU_MEM_ACCESS_FLAGS_PROT_NONE);
-  return there || !whole ? put_MemoryAccess(first, bytes, as_flags(access)) : CUDA_SUCCESS;
+  return there || !whole ? put_MemoryAccess(session, first, bytes, as_flags(access)) : CUDA_SUCCESS;
 }
 
 // What the device of a session may do in a range.
-static CUresult set_access(uint64_t address, uint64_t size, unsigned session, unsigned access) {
+static CUresult set_access(uint64_t address, uint64_t size, struct session *session,
+                           unsigned access) {
   if (!reservation_of(address, size) || !mapped(address, size, 0)) return CUDA_ERROR_INVALID_VALUE;
-  const unsigned own = mapping_at(address)->holding.session;
+  const struct session *own = mapping_at(address)->holding.session;
   CUresult result = CUDA_SUCCESS;
   session_use(session);
   for (uint64_t at = address, end = address + size; at < end && !result;) {
@@ -203,7 +206,8 @@ static CUresult set_access(uint64_t address, uint64_t size, unsigned session, un
     if (!result && session != own) result = tell_peer(mapping, at, until - at, session, access);
     at = until;
   }
-  return result || session != own ? result : put_MemoryAccess(address, size, as_flags(access));
+  return result || session != own ? result
+                                  : put_MemoryAccess(session, address, size, as_flags(access));
 }
 
 // Whether all of what is mapped in a range is of one device, which is then told; `lendable`: and is
@@ -291,7 +295,8 @@ CUresult guest_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&memory_lock);
   struct physical *physical = physical_find(handle);
-  if (physical && !flags && granular(ptr, size)) result = map(ptr, size, offset, physical);
+  if (physical && !flags && granular(ptr, size))
+    result = map(session_here(), ptr, size, offset, physical);
   pthread_mutex_unlock(&memory_lock);
   return result;
 }
@@ -330,11 +335,11 @@ CUresult guest_cuMemUnmap(CUdeviceptr ptr, size_t size) {
 
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_MemoryDisplace(ptr, size, &answer);
+  CUresult result = ask_MemoryDisplace(session_here(), ptr, size, &answer);
   answer_free(&answer);
   if (!guest_is_lost()) {
     // Errors of work before are for the next that synchronises.
-    if (result != (CUresult)answer.result) guest_async_error(result);
+    if (result != (CUresult)answer.result) guest_async_error(session_here(), result);
     result = (CUresult)answer.result;
   }
 
@@ -343,7 +348,8 @@ CUresult guest_cuMemUnmap(CUdeviceptr ptr, size_t size) {
   for (size_t i = 0; i < count; i++) {
     struct physical *physical = taken[i].physical;
     physical->mappings--;
-    for (int session = 0; session < session_count; session++) free(taken[i].access[session].each);
+    for (struct session *session = sessions; session < sessions_end(); session++)
+      free(taken[i].access[session->number].each);
     CUresult ended = physical_drop_unused(physical);
     if (!result) result = ended;
   }

@@ -138,12 +138,13 @@ static CUresult create(const CUDA_ARRAY3D_DESCRIPTOR *of, unsigned levels, void 
                           .level = level};
   array->bytes = abi_array_bytes(element, of->Width, of->Height, of->Depth,
                                  of->Flags & (ARRAY_LAYERED | ARRAY_CUBE), levels);
-  result = memory_take_beside(array->bytes);
+  struct session *session = session_here();
+  result = memory_take_beside(session, array->bytes);
   if (!result) {
-    array->wire = handle_mint(WIRE_KIND_ARRAY, array);
+    array->wire = handle_mint(session, WIRE_KIND_ARRAY, array);
     if (array->wire) {
       *(uint64_t *)handle = array->wire;
-      return put_ArrayCreate(array->wire, of->Width, of->Height, of->Depth, of->Format,
+      return put_ArrayCreate(session, array->wire, of->Width, of->Height, of->Depth, of->Format,
                              of->NumChannels, of->Flags, levels);
     }
     result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -156,7 +157,7 @@ static CUresult create(const CUDA_ARRAY3D_DESCRIPTOR *of, unsigned levels, void 
 // Nothing uses it any more; its handles have been retired.
 static void end(void *object, _Bool tell) {
   struct array *array = object;
-  if (tell) put_ArrayDestroy(array->wire);
+  if (tell) put_ArrayDestroy(session_here(), array->wire);
   for (unsigned i = 0; i < array->levels; i++) {
     if (!array->level[i]) continue;
     handle_recycle(WIRE_KIND_ARRAY, array->level[i]->wire);
@@ -176,7 +177,7 @@ static void retire_handles(struct array *array) {
 static CUresult destroy(struct array *array) {
   if (!array || array->mipmapped) return CUDA_ERROR_INVALID_HANDLE;
   retire_handles(array);
-  return memory_leave_beside(array->bytes, end, array);
+  return memory_leave_beside(session_here(), array->bytes, end, array);
 }
 
 static void forget(uint64_t handle, void *object, void *context) {
@@ -236,9 +237,10 @@ CUresult guest_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray h
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&lock);
   CUresult result = CUDA_SUCCESS;
+  struct session *session = session_here();
   if (!whole->level[level]) {
     struct array *array = calloc(1, sizeof *array);
-    if (array) array->wire = handle_mint(WIRE_KIND_ARRAY, array);
+    if (array) array->wire = handle_mint(session, WIRE_KIND_ARRAY, array);
     if (!array || !array->wire) {
       free(array);
       pthread_mutex_unlock(&lock);
@@ -253,7 +255,7 @@ CUresult guest_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray h
     of->Height = smaller(of->Height, level);
     if (!(of->Flags & (ARRAY_LAYERED | ARRAY_CUBE))) of->Depth = smaller(of->Depth, level);
     whole->level[level] = array;
-    result = put_ArrayLevel(array->wire, whole->wire, level);
+    result = put_ArrayLevel(session, array->wire, whole->wire, level);
   }
   *pLevelArray = (CUarray)(uintptr_t)whole->level[level]->wire;
   pthread_mutex_unlock(&lock);

@@ -79,10 +79,10 @@ CUresult resource_read(const CUDA_RESOURCE_DESC *from, struct resource *to) {
 // ---- life --------------------------------------------------------------------------------------
 
 // Keeps what the server made. An error of earlier commands may come with it: then it is given back.
-static CUresult keep(CUresult result, struct answer *answer, uint64_t value, struct object *object,
-                     unsigned long long *out) {
+static CUresult keep(struct session *session, CUresult result, struct answer *answer,
+                     uint64_t value, struct object *object, unsigned long long *out) {
   if (result) {
-    if (!answer->result && value) put_TextureDestroy(value);
+    if (!answer->result && value) put_TextureDestroy(session, value);
     free(object);
     return result;
   }
@@ -104,7 +104,7 @@ static CUresult destroy(uint64_t value, _Bool surface) {
   pthread_mutex_unlock(&lock);
   if (!object) return CUDA_ERROR_INVALID_VALUE;
   free(object);
-  return put_TextureDestroy(value);
+  return put_TextureDestroy(session_here(), value);
 }
 
 static void forget(uint64_t context, _Bool tell) {
@@ -118,7 +118,7 @@ static void forget(uint64_t context, _Bool tell) {
         continue;
       }
       *link = object->next;
-      if (tell) put_TextureDestroy(object->value);
+      if (tell) put_TextureDestroy(session_here(), object->value);
       free(object);
     }
   }
@@ -145,13 +145,13 @@ CUresult guest_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DE
   if (pResViewDesc) object->view = *pResViewDesc;
   struct answer answer;
   answer_init(&answer);
-  result = ask_TextureCreate(r.kind, r.format, r.channels, r.array, r.address, r.width, r.height,
-                             r.pitch, pTexDesc, sizeof *pTexDesc,
+  result = ask_TextureCreate(session_here(), r.kind, r.format, r.channels, r.array, r.address,
+                             r.width, r.height, r.pitch, pTexDesc, sizeof *pTexDesc,
                              pResViewDesc ? (const void *)pResViewDesc : "",
                              pResViewDesc ? sizeof *pResViewDesc : 0, &answer);
   const struct wire_TextureCreate_reply *reply = answer.reply;
   uint64_t value = reply && !answer.result ? reply->object : 0;
-  result = keep(result, &answer, value, object, pTexObject);
+  result = keep(session_here(), result, &answer, value, object, pTexObject);
   answer_free(&answer);
   return result;
 }
@@ -170,10 +170,10 @@ CUresult guest_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE
   object->resource = *pResDesc;
   struct answer answer;
   answer_init(&answer);
-  result = ask_SurfaceCreate(r.array, &answer);
+  result = ask_SurfaceCreate(session_here(), r.array, &answer);
   const struct wire_SurfaceCreate_reply *reply = answer.reply;
   uint64_t value = reply && !answer.result ? reply->object : 0;
-  result = keep(result, &answer, value, object, pSurfObject);
+  result = keep(session_here(), result, &answer, value, object, pSurfObject);
   answer_free(&answer);
   return result;
 }

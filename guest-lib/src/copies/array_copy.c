@@ -67,7 +67,7 @@ static CUresult copy_line(struct line line, uint64_t bytes, CUstream handle, int
     bytes -= size;
   }
   // Nothing lands behind the back of a call that failed.
-  if (result) download_wait_for_all();
+  if (result) download_wait_for_all(session_here());
   return result;
 }
 

@@ -16,14 +16,14 @@
 
 // Waits for a copy that was only posted, if the call is to return when it is done.
 static CUresult wait_for(const struct copy *copy, CUresult posted) {
-  return posted || copy->async ? posted : stream_synchronize(copy->stream);
+  return posted || copy->async ? posted : stream_synchronize(copy->session, copy->stream);
 }
 
 // Does the same only where the program could notice: who copies while waiting sees what kernels
 // have written before, and what was copied is there for other devices that do not wait for this
 // one. CUDA does not wait either for a copy that is said to be from device to device.
 static CUresult wait_where_it_shows(const struct copy *copy, CUresult posted) {
-  if (!host_shared && !session_borrowers[session_here()]) return posted;
+  if (!host_shared && !copy->session->borrowers) return posted;
   const _Bool on_device = copy->to.place == BOX_DEVICE && copy->from.place == BOX_DEVICE;
   return copy->covered || (copy->named && on_device) ? posted : wait_for(copy, posted);
 }

@@ -1,8 +1,7 @@
 // A copy as every entry point describes it: two ends, the box that moves between them, and the
 // stream that it belongs to. Entry points fill a struct copy and call copy_make.
 //
-// Device addresses and streams are as on the wire, lengths in bytes. All is about the session that
-// the thread is in (session.h).
+// Device addresses and streams are as on the wire, lengths in bytes.
 #ifndef OUTBOARD_COPY_H
 #define OUTBOARD_COPY_H
 
@@ -10,6 +9,7 @@
 
 #include "copies/box.h"
 #include "cuda_driver.h"
+#include "session/session.h"
 
 struct copy {
   struct box_end to, from;
@@ -24,12 +24,13 @@ struct copy {
   _Bool covered;
 
   // What copy_resolve finds out beside the places of the ends.
-  _Bool line;      // one run of bytes at both ends
+  struct session *session;  // whose stream it is: that of the thread
+  _Bool line;               // one run of bytes at both ends
   _Bool across;    // it goes from device to device, or to one that is not its stream's (resolve.h)
   uint64_t bytes;  // without gaps; 0: the copy is empty
-  // If it goes across: the sessions that have the ends, SESSION_ANY for the host; and the session
-  // whose device reaches both, SESSION_ANY if none does.
-  unsigned to_session, from_session, by;
+  // If it goes across: the sessions that have the ends, NULL for the host; and the session
+  // whose device reaches both, NULL if none does.
+  struct session *to_session, *from_session, *by;
 };
 
 // Makes a copy whose ends, box, stream and flags are filled in, as CUDA would: checks it and finds

@@ -28,7 +28,7 @@ static struct box_end stage_at(const void *memory, const struct box *box) {
 // One way, in the session of the end that is a device's; the other end is the host's. What goes up
 // has been read when this returns, what comes down is there.
 static CUresult move(const struct box_end *to, const struct box_end *from, const struct box *box,
-                     unsigned session, uint64_t stream, _Bool up) {
+                     struct session *session, uint64_t stream, _Bool up) {
   struct copy copy = {.to = *to, .from = *from, .box = *box, .stream = stream, .async = up};
   struct thread_session before = session_switch(session);
   CUresult result = copy_make(&copy);
@@ -40,11 +40,11 @@ static CUresult move_piece(const struct copy *copy, const struct box_piece *piec
                            const uint64_t streams[SESSIONS_MAX]) {
   const struct box_end stage = stage_at(through, &piece->box);
   const struct box_end to = box_end_at(&copy->to, piece), from = box_end_at(&copy->from, piece);
-  const unsigned into = copy->to_session, out_of = copy->from_session;
-  if (out_of == SESSION_ANY) return move(&to, &from, &piece->box, into, streams[into], 1);
-  if (into == SESSION_ANY) return move(&to, &from, &piece->box, out_of, streams[out_of], 0);
-  CUresult result = move(&stage, &from, &piece->box, out_of, streams[out_of], 0);
-  return result ? result : move(&to, &stage, &piece->box, into, streams[into], 1);
+  struct session *const into = copy->to_session, *const out_of = copy->from_session;
+  if (!out_of) return move(&to, &from, &piece->box, into, streams[into->number], 1);
+  if (!into) return move(&to, &from, &piece->box, out_of, streams[out_of->number], 0);
+  CUresult result = move(&stage, &from, &piece->box, out_of, streams[out_of->number], 0);
+  return result ? result : move(&to, &stage, &piece->box, into, streams[into->number], 1);
 }
 
 // By one device, which reaches both.
@@ -53,14 +53,14 @@ static CUresult copy_by(const struct copy *copy, uint64_t stream) {
   struct thread_session before = session_switch(copy->by);
   CUresult result = copy_locate(&here);
   if (!result) result = copy_route(&here);
-  if (!result) result = stream_synchronize(stream);
+  if (!result) result = stream_synchronize(copy->by, stream);
   session_back(before);
   return result;
 }
 
 // All of it, on these streams of the sessions. When it returns, all is where it goes.
 static CUresult carry(const struct copy *copy, const uint64_t streams[SESSIONS_MAX]) {
-  if (copy->by != SESSION_ANY) return copy_by(copy, streams[copy->by]);
+  if (copy->by) return copy_by(copy, streams[copy->by->number]);
   char *through = malloc(copy->bytes < PIECE_BYTES ? copy->bytes : PIECE_BYTES);
   CUresult result = through ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   struct box_piece piece = {0};
@@ -69,10 +69,9 @@ static CUresult carry(const struct copy *copy, const uint64_t streams[SESSIONS_M
     result = move_piece(copy, &piece, through, streams);
     box_piece_next(&piece, &copy->box);
   }
-  if (!result && copy->to_session != SESSION_ANY) {
-    struct thread_session before = session_switch(copy->to_session);
-    result = stream_synchronize(streams[copy->to_session]);
-    session_back(before);
+  if (!result && copy->to_session) {
+    struct session *into = copy->to_session;
+    result = stream_synchronize(into, streams[into->number]);
   }
   free(through);
   return result;
@@ -80,33 +79,32 @@ static CUresult carry(const struct copy *copy, const uint64_t streams[SESSIONS_M
 
 // A stream of a session that nothing of the program's is on, and that waits for nothing: the steps
 // of streams copy there. Only the thread that takes them asks.
-static CUresult own_stream(unsigned session, uint64_t streams[SESSIONS_MAX]) {
-  static uint64_t made[SESSIONS_MAX];
+static CUresult own_stream(struct session *session, uint64_t streams[SESSIONS_MAX]) {
   CUresult result = CUDA_SUCCESS;
-  if (session == SESSION_ANY) return result;
-  struct thread_session before = session_switch(session);
+  if (!session) return result;
+  uint64_t *own = &session->crossing_stream;
   // A reset of the context ends it like any other.
-  if (!handle_is_live(WIRE_KIND_STREAM, made[session])) result = stream_begin_apart(&made[session]);
-  session_back(before);
-  streams[session] = made[session];
+  if (!handle_is_live(WIRE_KIND_STREAM, *own)) result = stream_begin_apart(session, own);
+  streams[session->number] = *own;
   return result;
 }
 
 static void carry_step(void *data, struct host_step_call call) {
   struct copy *copy = data;
   uint64_t streams[SESSIONS_MAX] = {0};
-  CUresult result = own_stream(copy->by == SESSION_ANY ? copy->from_session : copy->by, streams);
-  if (!result && copy->by == SESSION_ANY) result = own_stream(copy->to_session, streams);
+  CUresult result = own_stream(!copy->by ? copy->from_session : copy->by, streams);
+  if (!result && !copy->by) result = own_stream(copy->to_session, streams);
   if (!result) result = carry(copy, streams);
   session_use(call.session);
-  if (result && !guest_is_lost()) guest_async_error(result);
+  if (result && !guest_is_lost()) guest_async_error(call.session, result);
   free(copy);
   host_step_done(call);
 }
 
 // Whether an end and what the host has at it may be copied to or from in its session.
-static CUresult check_end(const struct box_end *end, unsigned session, const struct box *box) {
-  if (session == SESSION_ANY) return CUDA_SUCCESS;
+static CUresult check_end(const struct box_end *end, struct session *session,
+                          const struct box *box) {
+  if (!session) return CUDA_SUCCESS;
   struct copy alone = {.to = *end, .from = stage_at(&alone, box), .box = *box};
   struct thread_session before = session_switch(session);
   CUresult result = copy_locate(&alone);
@@ -114,15 +112,15 @@ static CUresult check_end(const struct box_end *end, unsigned session, const str
   return result;
 }
 
-static _Bool is_pageable(const struct box_end *end, unsigned session) {
-  return session == SESSION_ANY && !host_is_pinned((const void *)(uintptr_t)end->address, 1);
+static _Bool is_pageable(const struct box_end *end, struct session *session) {
+  return !session && !host_is_pinned((const void *)(uintptr_t)end->address, 1);
 }
 
 static CUresult carry_later(const struct copy *copy) {
   struct copy *later = malloc(sizeof *later);
   if (!later) return CUDA_ERROR_OUT_OF_MEMORY;
   *later = *copy;
-  CUresult result = host_step(copy->stream, carry_step, later);
+  CUresult result = host_step(copy->session, copy->stream, carry_step, later);
   if (result) free(later);
   return result;
 }
@@ -137,12 +135,11 @@ CUresult cross_device_copy(const struct copy *copy) {
   if (copy->async && !legacy && !is_pageable(&copy->to, copy->to_session) &&
       !is_pageable(&copy->from, copy->from_session))
     return carry_later(copy);
-  result = stream_synchronize(copy->stream);
+  result = stream_synchronize(copy->session, copy->stream);
   // What is waited for is behind the work of both devices, too.
-  const unsigned sessions[2] = {copy->from_session, copy->to_session};
+  struct session *const sessions[2] = {copy->from_session, copy->to_session};
   for (int i = 0; i < 2 && !result; i++)
-    if ((!copy->async || legacy) && sessions[i] != SESSION_ANY)
-      result = session_synchronize(sessions[i]);
+    if ((!copy->async || legacy) && sessions[i]) result = session_synchronize(sessions[i]);
   const uint64_t streams[SESSIONS_MAX] = {STREAM_LEGACY_WIRE};
   return result ? result : carry(copy, streams);
 }
@@ -151,12 +148,13 @@ CUresult cross_device_copy(const struct copy *copy) {
 
 CUresult cross_device_fill(uint64_t address, uint64_t *stream, _Bool *away) {
   const struct box_end end = {.place = BOX_DEVICE, .address = address};
-  unsigned session = holder_of(&end);
-  if (session == SESSION_ANY || holder_lends(session, &end, session_here())) return CUDA_SUCCESS;
+  struct session *session = holder_of(&end);
+  struct session *here = session_here();
+  if (!session || holder_lends(session, &end, here)) return CUDA_SUCCESS;
   // In a graph that is captured it is a node, as in a stream of the memory's own device.
   CUresult result = capture_active() ? recorder->look(*stream) : CAPTURE_NONE;
   if (result != CAPTURE_NONE) return result;
-  if ((result = stream_synchronize(*stream))) return result;
+  if ((result = stream_synchronize(here, *stream))) return result;
   *away = 1;
   session_use(session);
   *stream = STREAM_LEGACY_WIRE;
@@ -164,5 +162,5 @@ CUresult cross_device_fill(uint64_t address, uint64_t *stream, _Bool *away) {
 }
 
 CUresult cross_device_filled(CUresult result) {
-  return result ? result : stream_synchronize(STREAM_LEGACY_WIRE);
+  return result ? result : stream_synchronize(session_here(), STREAM_LEGACY_WIRE);
 }

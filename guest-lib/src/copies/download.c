@@ -22,30 +22,31 @@ enum landing copy_landing(const struct copy *copy) {
 
 // An answer that lands so: a new one, or `own`, which is the caller's. NULL when there is no
 // memory.
-static struct answer *take_answer(struct answer *own, enum landing landing) {
+static struct answer *take_answer(struct session *session, struct answer *own,
+                                  enum landing landing) {
   if (landing == LANDING_WAITED_FOR) {
     answer_init(own);
-    pages_will_wait();
+    pages_will_wait(session);
     return own;
   }
-  struct answer *answer = answer_take_deferred();
+  struct answer *answer = answer_take_deferred(session);
   if (answer) answer->deferred = 1;
   return answer;
 }
 
 // What follows the question, which was asked unless `lost`.
-static CUresult land(struct answer *answer, enum landing landing, uint64_t stream,
-                     uint32_t reply_bytes, _Bool lost) {
+static CUresult land(struct session *session, struct answer *answer, enum landing landing,
+                     uint64_t stream, uint32_t reply_bytes, _Bool lost) {
   if (landing == LANDING_DEFERRED) {
-    if (!lost) return batch_defer(stream);
-    answer_give_back(answer);
+    if (!lost) return batch_defer(session, stream);
+    answer_give_back(session, answer);
   }
   if (lost) return guest_lost();
-  CUresult result = batch_wait(answer, reply_bytes);
+  CUresult result = batch_wait(session, answer, reply_bytes);
   answer_free(answer);
   if (result) return result;
-  stream_operation_settled(stream, answer->sequence);
-  pages_have_waited();
+  stream_operation_settled(session, stream, answer->sequence);
+  pages_have_waited(session);
   return CUDA_SUCCESS;
 }
 
@@ -54,12 +55,13 @@ static CUresult land(struct answer *answer, enum landing landing, uint64_t strea
 _Static_assert(sizeof(struct wire_RegionDownload) == sizeof(struct wire_Download),
                "the same question");
 
-static _Bool ask_for_line(void *to, uint64_t source, uint64_t bytes, uint64_t stream,
-                          struct answer *answer) {
-  const _Bool region = region_wants(bytes) && region_holds(bytes) && region_can_write(to, bytes);
-  if (region) region_give_back();
+static _Bool ask_for_line(struct session *session, void *to, uint64_t source, uint64_t bytes,
+                          uint64_t stream, struct answer *answer) {
+  const _Bool region =
+      region_wants(session, bytes) && region_holds(session, bytes) && region_can_write(to, bytes);
+  if (region) region_give_back(session);
   struct wire_Download *frame =
-      batch_ask(region ? WIRE_RegionDownload : WIRE_Download, sizeof *frame, answer);
+      batch_ask(session, region ? WIRE_RegionDownload : WIRE_Download, sizeof *frame, answer);
   if (!frame) return 0;
   frame->source = source;
   frame->length = bytes;
@@ -67,15 +69,16 @@ static _Bool ask_for_line(void *to, uint64_t source, uint64_t bytes, uint64_t st
   return 1;
 }
 
-CUresult download_line(void *destination, uint64_t source, uint64_t bytes, uint64_t stream,
-                       enum landing landing) {
-  struct answer own, *answer = take_answer(&own, landing);
+CUresult download_line(struct session *session, void *destination, uint64_t source, uint64_t bytes,
+                       uint64_t stream, enum landing landing) {
+  struct answer own, *answer = take_answer(session, &own, landing);
   if (!answer) return CUDA_ERROR_OUT_OF_MEMORY;
   const _Bool soon = landing == LANDING_DEFERRED;
   void *to = soon ? host_use(destination) : host_view(destination);
   answer_into(answer, to, bytes);
-  const _Bool lost = !ask_for_line(to, source, bytes, stream, answer);
-  CUresult result = land(answer, landing, stream, sizeof(struct wire_Download_reply), lost);
+  const _Bool lost = !ask_for_line(session, to, source, bytes, stream, answer);
+  CUresult result =
+      land(session, answer, landing, stream, sizeof(struct wire_Download_reply), lost);
   if (soon) host_used();
   return result;
 }
@@ -85,7 +88,8 @@ CUresult download_line(void *destination, uint64_t source, uint64_t bytes, uint6
 static _Bool ask_for_box(const struct copy *copy, struct answer *answer) {
   const struct box_end *from = &copy->from;
   const _Bool array = from->place == BOX_ARRAY;
-  struct wire_BoxDownload *frame = batch_ask(WIRE_BoxDownload, sizeof *frame, answer);
+  struct wire_BoxDownload *frame =
+      batch_ask(copy->session, WIRE_BoxDownload, sizeof *frame, answer);
   if (!frame) return 0;
   frame->array = from->array;
   frame->x = array ? from->x : from->address;
@@ -100,19 +104,21 @@ static _Bool ask_for_box(const struct copy *copy, struct answer *answer) {
 
 static CUresult download_box(const struct copy *copy, enum landing landing) {
   const struct box *box = &copy->box;
-  struct answer own, *answer = take_answer(&own, landing);
+  struct answer own, *answer = take_answer(copy->session, &own, landing);
   if (!answer) return CUDA_ERROR_OUT_OF_MEMORY;
   answer_into_rows(answer, host_view(host_of(copy)), box->width, box->height, box->depth,
                    copy->to.pitch, copy->to.pitch * copy->to.rows);
   const _Bool lost = !ask_for_box(copy, answer);
-  return land(answer, landing, copy->stream, sizeof(struct wire_BoxDownload_reply), lost);
+  return land(copy->session, answer, landing, copy->stream, sizeof(struct wire_BoxDownload_reply),
+              lost);
 }
 
 CUresult copy_download(const struct copy *copy, enum landing landing) {
   if (!copy->line) return download_box(copy, landing);
-  return download_line(host_of(copy), copy->from.address, copy->bytes, copy->stream, landing);
+  return download_line(copy->session, host_of(copy), copy->from.address, copy->bytes, copy->stream,
+                       landing);
 }
 
-CUresult download_wait_for_all(void) {
-  return answer_outstanding() ? context_synchronize() : CUDA_SUCCESS;
+CUresult download_wait_for_all(struct session *session) {
+  return answer_outstanding(session) ? context_synchronize(session) : CUDA_SUCCESS;
 }

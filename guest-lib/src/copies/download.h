@@ -20,11 +20,11 @@ enum landing copy_landing(const struct copy *copy);
 CUresult copy_download(const struct copy *copy, enum landing landing);
 // Does the same for bytes in a row, of which the server places as many as fit in the memory that it
 // shares with the guest (wire/region.h).
-CUresult download_line(void *destination, uint64_t source, uint64_t bytes, uint64_t stream,
-                       enum landing landing);
+CUresult download_line(struct session *session, void *destination, uint64_t source, uint64_t bytes,
+                       uint64_t stream, enum landing landing);
 
 // To be called before the library itself reads or writes the program's memory: waits until no
 // deferred copy is on its way into it. Returns an error of the work that was waited for.
-CUresult download_wait_for_all(void);
+CUresult download_wait_for_all(struct session *session);
 
 #endif

@@ -11,19 +11,13 @@
 #include "streams/host_function.h"
 #include "streams/stream.h"
 
-struct late {
-  struct copy copy;  // on a stream aside
-  unsigned session;
-};
-
 // Where copies go while their own stream is held.
-static uint64_t asides[SESSIONS_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static CUresult find_aside(uint64_t *stream) {
+static CUresult find_aside(struct session *session, uint64_t *stream) {
   CUresult result = CUDA_SUCCESS;
   pthread_mutex_lock(&lock);
-  uint64_t *aside = &asides[session_here()];
+  uint64_t *aside = &session->late_stream;
   if (!*aside || handle_check(WIRE_KIND_STREAM, *aside)) {
     CUstream made;
     result = guest_cuStreamCreate(&made, CU_STREAM_NON_BLOCKING);
@@ -39,24 +33,26 @@ _Bool late_is_due_slow(const struct copy *copy) {
   const uint64_t bytes = box_span(&copy->from, &copy->box);
   if (!host_is_pinned(source, bytes)) return 0;
   // It may be on its way to either place where the library has pinned memory.
-  return pending_any() || (answer_outstanding() && (answer_lands_in(source, bytes) ||
-                                                    answer_lands_in(host_view(source), bytes)));
+  return pending_any() || (answer_outstanding(copy->session) &&
+                           (answer_lands_in(copy->session, source, bytes) ||
+                            answer_lands_in(copy->session, host_view(source), bytes)));
 }
 
+// With a copy on the stream aside.
 static void run(void *data) {
-  struct late *late = data;
+  struct copy *late = data;
   struct thread_session before = session_switch(late->session);
-  if (!copy_upload(&late->copy)) stream_synchronize(late->copy.stream);
+  if (!copy_upload(late)) stream_synchronize(late->session, late->stream);
   session_back(before);
   free(late);
 }
 
 CUresult late_upload(const struct copy *copy) {
-  struct late *late = malloc(sizeof *late);
+  struct copy *late = malloc(sizeof *late);
   if (!late) return CUDA_ERROR_OUT_OF_MEMORY;
-  *late = (struct late){*copy, session_here()};
-  CUresult result = find_aside(&late->copy.stream);
-  if (!result) result = host_function_post(copy->stream, run, late);
+  *late = *copy;
+  CUresult result = find_aside(copy->session, &late->stream);
+  if (!result) result = host_function_post(copy->session, copy->stream, run, late);
   if (result) free(late);
   return result;
 }

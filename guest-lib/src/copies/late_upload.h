@@ -14,7 +14,7 @@
 // ever put on a stream and no answer is awaited.
 _Bool late_is_due_slow(const struct copy *copy);
 static inline _Bool late_is_due(const struct copy *copy) {
-  return (pending_seen || answers_expected()) && late_is_due_slow(copy);
+  return (pending_seen || answers_expected(copy->session)) && late_is_due_slow(copy);
 }
 // Puts a late upload on the copy's stream. The program's memory has to stay until then.
 // CUDA_ERROR_OUT_OF_MEMORY, or what the posting of a host function returns.

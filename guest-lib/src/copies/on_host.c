@@ -26,8 +26,9 @@ void box_on_host(const struct box_end *into, const struct box_end *out_of, const
 }
 
 CUresult copy_on_host(const struct copy *copy) {
-  CUresult result = pending_seen && pending_any() ? stream_synchronize(copy->stream) : CUDA_SUCCESS;
-  if (!result) result = download_wait_for_all();
+  CUresult result = pending_seen && pending_any() ? stream_synchronize(copy->session, copy->stream)
+                                                  : CUDA_SUCCESS;
+  if (!result) result = download_wait_for_all(copy->session);
   if (!result) box_on_host(&copy->to, &copy->from, &copy->box);
   return result;
 }

@@ -46,39 +46,39 @@ static inline _Bool measure(struct copy *copy) {
 
 // ---- who has the ends --------------------------------------------------------------------------
 
-unsigned holder_of(const struct box_end *end) {
+struct session *holder_of(const struct box_end *end) {
   if (end->place == BOX_ARRAY) return handle_session(WIRE_KIND_ARRAY, end->array);
   struct allocation found;
-  if (end->place == BOX_HOST || window_is_host(end->address)) return SESSION_ANY;
-  return memory_find(end->address, &found) ? found.session : SESSION_ANY;
+  if (end->place == BOX_HOST || window_is_host(end->address)) return NULL;
+  return memory_find(end->address, &found) ? found.session : NULL;
 }
 
-_Bool holder_lends(unsigned holder, const struct box_end *end, unsigned session) {
+_Bool holder_lends(struct session *holder, const struct box_end *end, struct session *session) {
   struct allocation found;
   if (session == holder) return 1;
   return end->place != BOX_ARRAY && memory_find(end->address, &found) &&
          sessions_have(found.visitors, session);
 }
 
-static unsigned who_reaches_both(const struct copy *copy, unsigned here) {
-  const unsigned sessions[3] = {here, copy->to_session, copy->from_session};
-  if (copy->to_session == SESSION_ANY || copy->from_session == SESSION_ANY) return SESSION_ANY;
+static struct session *who_reaches_both(const struct copy *copy, struct session *here) {
+  struct session *const sessions[3] = {here, copy->to_session, copy->from_session};
+  if (!copy->to_session || !copy->from_session) return NULL;
   for (int i = 0; i < 3; i++)
     if (holder_lends(copy->to_session, &copy->to, sessions[i]) &&
         holder_lends(copy->from_session, &copy->from, sessions[i]))
       return sessions[i];
-  return SESSION_ANY;
+  return NULL;
 }
 
 // Finds who has the ends of a copy on a stream of the thread's session. A copy goes across when
 // another session has an end of it; but not when this session's device reaches both ends and the
 // copy is asynchronous and not on the legacy stream, so that it can be made like any other.
 static __attribute__((noinline)) _Bool goes_across(struct copy *copy) {
-  const unsigned here = session_here();
+  struct session *here = copy->session;
   copy->to_session = holder_of(&copy->to);
   copy->from_session = holder_of(&copy->from);
-  if ((copy->to_session == SESSION_ANY || copy->to_session == here) &&
-      (copy->from_session == SESSION_ANY || copy->from_session == here))
+  if ((!copy->to_session || copy->to_session == here) &&
+      (!copy->from_session || copy->from_session == here))
     return copy->across = 0;
   // That things of two sessions were named is no error here.
   session_use(here);
@@ -147,11 +147,13 @@ static CUresult check_named(struct copy *copy) {
 }
 
 CUresult copy_locate(struct copy *copy) {
+  copy->session = session_here();
   if (!measure(copy)) return CUDA_ERROR_INVALID_VALUE;
   return copy->bytes ? locate_both(copy) : CUDA_SUCCESS;
 }
 
 CUresult copy_resolve(struct copy *copy) {
+  copy->session = session_here();
   if (!measure(copy)) return CUDA_ERROR_INVALID_VALUE;
   if (!copy->bytes) return CUDA_SUCCESS;
   if (copy->named) {

@@ -19,10 +19,10 @@ CUresult copy_locate(struct copy *copy);
 
 // Where the program has several devices, each has a session (session.h).
 //
-// Returns the session whose device has the memory or array at this end. SESSION_ANY stands for the
+// Returns the session whose device has the memory or array at this end. NULL stands for the
 // host: for its own memory, for pinned memory that a device reaches, and for what is not allocated.
-unsigned holder_of(const struct box_end *end);
+struct session *holder_of(const struct box_end *end);
 // Whether a session's device reaches an end that `holder` has.
-_Bool holder_lends(unsigned holder, const struct box_end *end, unsigned session);
+_Bool holder_lends(struct session *holder, const struct box_end *end, struct session *session);
 
 #endif

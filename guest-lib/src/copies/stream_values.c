@@ -34,10 +34,11 @@ static CUresult queue(CUstream stream, int per_thread, struct wire_value *values
     result = recorder->values(wire, values, count);
     if (result != CAPTURE_NONE) return result;
   }
-  result = put_StreamValues(wire, values, count * (uint32_t)sizeof *values);
+  struct session *session = session_here();
+  result = put_StreamValues(session, wire, values, count * (uint32_t)sizeof *values);
   for (uint32_t i = 0; i < count; i++)
     if (value_waits(values[i].operation)) {
-      pending_note(wire);
+      pending_note(session, wire);
       break;
     }
   return result;

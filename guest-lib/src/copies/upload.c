@@ -16,13 +16,15 @@ _Static_assert(PACK_MAX < BATCH_BYTES && PACK_MAX >= RUN_MIN, "what is packed fi
 
 // ---- bytes in a row ----------------------------------------------------------------------------
 
-CUresult upload_line(uint64_t destination, const void *source, uint64_t bytes, uint64_t stream) {
+CUresult upload_line(struct session *session, uint64_t destination, const void *source,
+                     uint64_t bytes, uint64_t stream) {
   const char *at = host_use(source);
   CUresult result = CUDA_SUCCESS;
-  if (region_wants(bytes)) result = region_upload(&destination, &at, &bytes, stream);
+  if (region_wants(session, bytes))
+    result = region_upload(session, &destination, &at, &bytes, stream);
   while (bytes && !result) {
     uint64_t part = bytes < WIRE_BULK_MAX ? bytes : WIRE_BULK_MAX;
-    result = put_Upload(destination, stream, part, at);
+    result = put_Upload(session, destination, stream, part, at);
     destination += part;
     at += part;
     bytes -= part;
@@ -60,17 +62,18 @@ static const char *row_at(const struct box_end *from, const struct box_piece *pi
 
 static CUresult send_run(const struct copy *copy, const void *run, const struct box_piece *piece) {
   uint64_t length = box_bytes(&piece->box);
-  struct wire_BoxUpload *frame = batch_begin_bulk(WIRE_BoxUpload, sizeof *frame, run, length);
+  struct wire_BoxUpload *frame =
+      batch_begin_bulk(copy->session, WIRE_BoxUpload, sizeof *frame, run, length);
   if (!frame) return guest_lost();
   fill_frame(frame, copy, piece);
-  return batch_end_bulk(copy->stream, run, length);
+  return batch_end_bulk(copy->session, copy->stream, run, length);
 }
 
 static CUresult send_packed(const struct copy *copy, const struct box_end *from,
                             const struct box_piece *piece) {
   uint64_t length = box_bytes(&piece->box);
   uint32_t padded = wire_round_up((uint32_t)length);
-  struct wire_BoxUpload *frame = batch_begin(WIRE_BoxUpload, sizeof *frame + padded);
+  struct wire_BoxUpload *frame = batch_begin(copy->session, WIRE_BoxUpload, sizeof *frame + padded);
   if (!frame) return guest_lost();
   fill_frame(frame, copy, piece);
   char *at = (char *)(frame + 1);
@@ -78,7 +81,7 @@ static CUresult send_packed(const struct copy *copy, const struct box_end *from,
     for (uint64_t y = 0; y < piece->box.height; y++, at += piece->box.width)
       memcpy(at, row_at(from, piece, y, z), piece->box.width);
   memset(at, 0, padded - length);
-  return batch_end(copy->stream);
+  return batch_end(copy->session, copy->stream);
 }
 
 // Apart, so that lines need not make room for it.
@@ -105,6 +108,6 @@ static __attribute__((noinline)) CUresult upload_box(const struct copy *copy) {
 
 CUresult copy_upload(const struct copy *copy) {
   if (!copy->line) return upload_box(copy);
-  return upload_line(copy->to.address, (const void *)(uintptr_t)copy->from.address, copy->bytes,
-                     copy->stream);
+  return upload_line(copy->session, copy->to.address, (const void *)(uintptr_t)copy->from.address,
+                     copy->bytes, copy->stream);
 }

@@ -11,6 +11,7 @@
 CUresult copy_upload(const struct copy *copy);
 // Posts a copy of bytes in a row: through the memory shared with the server (wire/region.h), as far
 // as that has room, and the rest in parts of at most WIRE_BULK_MAX bytes (a mebibyte).
-CUresult upload_line(uint64_t destination, const void *source, uint64_t bytes, uint64_t stream);
+CUresult upload_line(struct session *session, uint64_t destination, const void *source,
+                     uint64_t bytes, uint64_t stream);
 
 #endif

@@ -30,21 +30,18 @@
 #define TRIES 4u
 #define EACH 8u
 
-_Atomic uint64_t upload_cache_from[SESSIONS_MAX] = {[0 ... SESSIONS_MAX - 1] = UINT64_MAX};
-static _Atomic unsigned unknown_groups[SESSIONS_MAX];
-
-void upload_cache_start(uint64_t from) {
-  upload_cache_from[session_here()] = from ? from : UINT64_MAX;
-  atomic_store(&unknown_groups[session_here()], 0);
+void upload_cache_start(struct session *session, uint64_t from) {
+  session->upload_cache_from = from ? from : UINT64_MAX;
+  atomic_store(&session->upload_cache_misses, 0);
 }
 
-static _Bool worth_asking(void) {
-  unsigned unknown = atomic_load_explicit(&unknown_groups[session_here()], memory_order_relaxed);
+static _Bool worth_asking(const struct session *session) {
+  unsigned unknown = atomic_load_explicit(&session->upload_cache_misses, memory_order_relaxed);
   return unknown < TRIES || (unknown - TRIES) % EACH == EACH - 1;
 }
 
-static void note_group(_Bool known) {
-  _Atomic unsigned *unknown = &unknown_groups[session_here()];
+static void note_group(struct session *session, _Bool known) {
+  _Atomic unsigned *unknown = &session->upload_cache_misses;
   if (known)
     atomic_store_explicit(unknown, 0, memory_order_relaxed);
   else
@@ -66,7 +63,7 @@ static uint64_t part_bytes(const struct group *group, unsigned part) {
 // Whether the program's memory can be read: what sends it is told by the system when it cannot, but
 // what hashes it would crash. Where the system does not say, there is no cache.
 #define PAGE 4096u
-static _Bool can_be_read(const char *at, uint64_t bytes) {
+static _Bool can_be_read(struct session *session, const char *at, uint64_t bytes) {
   char read[WIRE_BULK_MAX / PAGE + 2];
   struct iovec pages[sizeof read], here = {read, 0};
   const char *end = at + bytes;
@@ -76,46 +73,48 @@ static _Bool can_be_read(const char *at, uint64_t bytes) {
   ssize_t got = process_vm_readv(getpid(), &here, 1, pages, here.iov_len, 0);
   if (got < 0 && errno != EFAULT) {
     log_info("uploads are not asked for by hash: process_vm_readv: %s", strerror(errno));
-    upload_cache_start(0);
+    upload_cache_start(session, 0);
   }
   return got == (ssize_t)here.iov_len;
 }
 
-static _Bool hash_group(const struct group *group, struct part_hash *hashes, unsigned *count) {
+static _Bool hash_group(struct session *session, const struct group *group,
+                        struct part_hash *hashes, unsigned *count) {
   for (*count = 0; (uint64_t)*count * WIRE_BULK_MAX < group->bytes; ++*count) {
     const char *at = group->at + (uint64_t)*count * WIRE_BULK_MAX;
     uint64_t bytes = part_bytes(group, *count);
-    if (!can_be_read(at, bytes)) return 0;
+    if (!can_be_read(session, at, bytes)) return 0;
     part_hash(at, bytes, &hashes[*count]);
   }
   return 1;
 }
 
-static CUresult ask_for(struct group *group, uint64_t stream) {
+static CUresult ask_for(struct session *session, struct group *group, uint64_t stream) {
   struct part_hash hashes[GROUP_PARTS];
   unsigned count;
   group->asked = 0;
-  if (!worth_asking() || !hash_group(group, hashes, &count)) return CUDA_SUCCESS;
+  if (!worth_asking(session) || !hash_group(session, group, hashes, &count)) return CUDA_SUCCESS;
   uint32_t size = count * (uint32_t)sizeof *hashes;
   answer_init(&group->answer);
-  struct wire_UploadAsk *frame = batch_ask(WIRE_UploadAsk, sizeof *frame + size, &group->answer);
+  struct wire_UploadAsk *frame =
+      batch_ask(session, WIRE_UploadAsk, sizeof *frame + size, &group->answer);
   if (!frame) return guest_lost();
   frame->destination = group->destination;
   frame->length = group->bytes;
   frame->stream = stream;
   frame->hashes_size = size;
   batch_blob((unsigned char *)(frame + 1), hashes, size);
-  batch_leave(stream);
+  batch_leave(session, stream);
   group->asked = 1;
   return CUDA_SUCCESS;
 }
 
 // Which parts are to be sent.
-static CUresult collect(struct group *group, uint64_t *missing) {
+static CUresult collect(struct session *session, struct group *group, uint64_t *missing) {
   *missing = UINT64_MAX;
   CUresult result = CUDA_SUCCESS;
   if (group->asked) {
-    result = batch_collect(&group->answer, sizeof(struct wire_UploadAsk_reply));
+    result = batch_collect(session, &group->answer, sizeof(struct wire_UploadAsk_reply));
     if (!result) *missing = ((struct wire_UploadAsk_reply *)group->answer.reply)->missing;
     answer_free(&group->answer);
     group->asked = 0;
@@ -123,24 +122,27 @@ static CUresult collect(struct group *group, uint64_t *missing) {
   return result;
 }
 
-static CUresult send_rest(struct group *group, uint64_t stream, uint64_t missing) {
+static CUresult send_rest(struct session *session, struct group *group, uint64_t stream,
+                          uint64_t missing) {
   CUresult result = CUDA_SUCCESS;
   _Bool known = 0;
   for (unsigned part = 0; (uint64_t)part * WIRE_BULK_MAX < group->bytes && !result; part++) {
     uint64_t offset = (uint64_t)part * WIRE_BULK_MAX, bytes = part_bytes(group, part);
     if (missing >> part & 1) {
-      result = put_UploadKeep(group->destination + offset, stream, bytes, group->at + offset);
+      result =
+          put_UploadKeep(session, group->destination + offset, stream, bytes, group->at + offset);
       continue;
     }
     known = 1;
     stats_add(&guest_stats->cached_parts, 1);
     stats_add(&guest_stats->cached_bytes, bytes);
   }
-  note_group(known);
+  note_group(session, known);
   return result;
 }
 
 CUresult upload_cache_copy(const struct copy *copy) {
+  struct session *session = copy->session;
   struct group groups[2], *before = NULL;
   const char *at = host_use((const void *)(uintptr_t)copy->from.address);
   uint64_t destination = copy->to.address, bytes = copy->bytes;
@@ -154,14 +156,14 @@ CUresult upload_cache_copy(const struct copy *copy) {
       destination += part;
       at += part;
       bytes -= part;
-      result = ask_for(group, copy->stream);
+      result = ask_for(session, group, copy->stream);
     }
     if (before) {
       // Its answer has to come, whatever has failed.
       uint64_t missing;
-      CUresult failed = collect(before, &missing);
+      CUresult failed = collect(session, before, &missing);
       if (!result) result = failed;
-      if (!result) result = send_rest(before, copy->stream, missing);
+      if (!result) result = send_rest(session, before, copy->stream, missing);
     }
     before = group;
     if (result) bytes = 0;

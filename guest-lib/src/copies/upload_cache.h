@@ -1,6 +1,5 @@
 // The upload cache: large uploads are asked for by the hashes of their parts first, and only parts
-// that the server has not kept are sent (docs/upload-cache.md). All is about the session that the
-// thread is in.
+// that the server has not kept are sent (docs/upload-cache.md).
 #ifndef OUTBOARD_UPLOAD_CACHE_H
 #define OUTBOARD_UPLOAD_CACHE_H
 
@@ -11,16 +10,13 @@
 #include "cuda_driver.h"
 #include "session/session.h"
 
-// By session: uploads of at least so many bytes are asked for. UINT64_MAX: none are, because the
-// server keeps none.
-extern _Atomic uint64_t upload_cache_from[SESSIONS_MAX];
-
-// Sets that number as the Welcome has said it; 0 stands for "the server keeps none".
-void upload_cache_start(uint64_t from);
+// Sets from how many bytes on uploads are asked for, as the Welcome has said it; 0 stands for "the
+// server keeps none".
+void upload_cache_start(struct session *session, uint64_t from);
 
 // Whether a located copy from the program's memory is to be asked for: bytes in a row, and so many.
 static inline _Bool upload_cache_wants(const struct copy *copy) {
-  uint64_t from = atomic_load_explicit(&upload_cache_from[session_here()], memory_order_relaxed);
+  uint64_t from = atomic_load_explicit(&copy->session->upload_cache_from, memory_order_relaxed);
   return __builtin_expect(copy->bytes >= from, 0) && copy->line;
 }
 

@@ -72,7 +72,8 @@ static CUresult interrupted(void) {
   return CUDA_ERROR_SYSTEM_NOT_READY;
 }
 
-static CUresult send_hello(const struct config *config, const struct window *window) {
+static CUresult send_hello(struct session *session, const struct config *config,
+                           const struct window *window) {
   control_hello(&hello, config);
   hello.window_bases[0] = window->base;
   hello.window_bases_count = 1;
@@ -82,7 +83,7 @@ static CUresult send_hello(const struct config *config, const struct window *win
   size_t size = control_write_hello(message, &hello);
   if (!size) return CUDA_ERROR_SYSTEM_NOT_READY;
   trace_step(STEP_HELLO, 0);
-  int error = connection_write(message, size, (int)config->connect_timeout_ms);
+  int error = connection_write(session, message, size, (int)config->connect_timeout_ms);
   if (error == EINTR) return interrupted();
   if (error) {
     log_error("the hello could not be sent: %s", strerror(error));
@@ -92,10 +93,10 @@ static CUresult send_hello(const struct config *config, const struct window *win
 }
 
 // Reads one answer. After the first sign of life the wait is unlimited: a queue takes its time.
-static CUresult read_answer(int timeout_ms) {
+static CUresult read_answer(struct session *session, int timeout_ms) {
   uint8_t preface[WIRE_PREFACE_BYTES];
   uint32_t length;
-  int error = connection_read(preface, sizeof preface, timeout_ms);
+  int error = connection_read(session, preface, sizeof preface, timeout_ms);
   if (error == EINTR) return interrupted();
   if (error) {
     log_error("no answer from the server: %s. Is it an Outboard server, and the right port?",
@@ -103,7 +104,7 @@ static CUresult read_answer(int timeout_ms) {
     return CUDA_ERROR_SYSTEM_NOT_READY;
   }
   if (!control_read_preface(preface, &length)) return CUDA_ERROR_SYSTEM_NOT_READY;
-  error = connection_read(message, length, timeout_ms);
+  error = connection_read(session, message, length, timeout_ms);
   if (error == EINTR) return interrupted();
   if (error) {
     log_error("the server's answer ended early: %s", strerror(error));
@@ -128,8 +129,9 @@ static struct devices {
 } found;
 
 // Every session's server holds the same window: an address means one thing only.
-static CUresult take_window(const outboard_Welcome *welcome, struct window *window) {
-  if (session_here() == 0) {
+static CUresult take_window(struct session *session, const outboard_Welcome *welcome,
+                            struct window *window) {
+  if (session == sessions) {
     if (welcome->window_base != window->base || welcome->window_size > window->size) {
       let_go(window);
       if (hold_window(window, welcome->window_base, welcome->window_size) != 0) {
@@ -150,24 +152,24 @@ static CUresult take_window(const outboard_Welcome *welcome, struct window *wind
         (unsigned long long)window->base, (unsigned long long)welcome->window_base);
     return CUDA_ERROR_SYSTEM_NOT_READY;
   }
-  memory_join(welcome->memory_limit, welcome->pinned_memory);
+  memory_join(session, welcome->memory_limit, welcome->pinned_memory);
   return CUDA_SUCCESS;
 }
 
-static CUresult take_welcome(struct window *window) {
+static CUresult take_welcome(struct session *session, struct window *window) {
   const outboard_Welcome *welcome = &answer_message.body.welcome;
   trace_step(STEP_WELCOME, welcome->session);
-  CUresult result = take_window(welcome, window);
+  CUresult result = take_window(session, welcome, window);
   if (result) return result;
-  companion_start(welcome->session, found.server, connection_server());
-  upload_cache_start(welcome->upload_cache);
-  if (!expected_told(welcome)) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (welcome->region) region_offered();
+  companion_start(session, welcome->session, found.server, connection_server());
+  upload_cache_start(session, welcome->upload_cache);
+  if (!expected_told(session, welcome)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (welcome->region) region_offered(session);
   if (welcome->error_texts) error_text_offered();
   static struct device devices[DEVICES_MAX];
   control_devices(welcome, devices);
   for (unsigned i = 0; i < welcome->devices_count && found.count < DEVICES_MAX; i++) {
-    devices[i].session = session_here();
+    devices[i].session = session;
     devices[i].server = found.server;
     found.all[found.count++] = devices[i];
   }
@@ -188,19 +190,16 @@ static CUresult start(const struct config *config) {
     return CUDA_ERROR_NO_DEVICE;
   }
   if (!context_start(device_count())) return CUDA_ERROR_OUT_OF_MEMORY;
-  for (int session = 0; session < session_count; session++) {
-    session_use((unsigned)session);
-    connection_watch();
-    int error = batch_start();
+  for (struct session *session = sessions; session < sessions_end(); session++) {
+    connection_watch(session);
+    int error = batch_start(session);
     if (error) {
       log_error("the sender thread could not be started: %s", strerror(error));
       return CUDA_ERROR_OPERATING_SYSTEM;
     }
   }
-  for (int session = 0; session < session_count; session++) {
-    session_use((unsigned)session);
-    expected_start();
-  }
+  for (struct session *session = sessions; session < sessions_end(); session++)
+    expected_start(session);
   return CUDA_SUCCESS;
 }
 
@@ -218,17 +217,19 @@ static void begin(void) {
   notice_open();
 }
 
-// One connection, to the first of the servers that answers, in the thread's session.
-static CUresult attach_session(const struct config *config, struct window *window) {
+// The connection of a session, to the first of the servers that answers.
+static CUresult attach_session(struct session *session, const struct config *config,
+                               struct window *window) {
+  session_use(session);
   struct trace_span connecting;
   trace_step_begin(&connecting, STEP_CONNECT);
-  int error = connection_open(config);
+  int error = connection_open(session, config);
   CUresult result = !error           ? CUDA_SUCCESS
                     : error == EINTR ? interrupted()
                                      : CUDA_ERROR_SYSTEM_NOT_READY;
   trace_step_end(&connecting, result);
-  if (!result) result = send_hello(config, window);
-  if (!result) result = read_answer((int)config->connect_timeout_ms);
+  if (!result) result = send_hello(session, config, window);
+  if (!result) result = read_answer(session, (int)config->connect_timeout_ms);
   while (!result && answer_message.which_body == outboard_Answer_queued_tag) {
     const outboard_Queued *queued = &answer_message.body.queued;
     if (*queued->warning)
@@ -236,21 +237,22 @@ static CUresult attach_session(const struct config *config, struct window *windo
     else
       notice_place(queued->position);
     trace_step(STEP_QUEUED, answer_message.body.queued.position);
-    result = read_answer(-1);
+    result = read_answer(session, -1);
   }
   if (!result)
-    result = answer_message.which_body == outboard_Answer_refusal_tag ? take_refusal()
-                                                                      : take_welcome(window);
+    result = answer_message.which_body == outboard_Answer_refusal_tag
+                 ? take_refusal()
+                 : take_welcome(session, window);
   if (!result) stats_add(&guest_stats->round_trips, 1);
   return result;
 }
 
 // The GPUs of one server, in sessions from `first` on. The first connection asks for all of them
 // and gets tickets for the others, which a connection each hands in.
-static CUresult attach_group(const struct config *config, struct window *window, unsigned first) {
-  session_use(first);
-  found.server = first;
-  CUresult result = attach_session(config, window);
+static CUresult attach_group(const struct config *config, struct window *window,
+                             struct session *first) {
+  found.server = first->number;
+  CUresult result = attach_session(first, config, window);
   if (result || config->gpus == 1) return result;
   const outboard_Welcome *welcome = &answer_message.body.welcome;
   if (welcome->tickets_count != config->gpus - 1) {
@@ -265,8 +267,7 @@ static CUresult attach_group(const struct config *config, struct window *window,
   told = *welcome;
   for (unsigned i = 0; i < told.tickets_count && !result; i++) {
     strcpy(other.ticket, told.tickets[i]);
-    session_use(first + 1 + i);
-    result = attach_session(&other, window);
+    result = attach_session(first + 1 + i, &other, window);
   }
   return result;
 }
@@ -278,7 +279,8 @@ static CUresult attach_sessions(const struct config *config, struct window *wind
   static struct config one;
   one = *config;
   one.server_count = 1;
-  unsigned servers = (unsigned)config->server_count, session = 0;
+  struct session *session = sessions;
+  const unsigned servers = (unsigned)config->server_count;
   unsigned parts = config_parts(config), spare = parts;
   for (unsigned part = 0; part < parts; part++) {
     one.gpus = config_gpus_of(config, part);
@@ -316,9 +318,16 @@ static CUresult try_attach(void) {
         WIRE_WINDOW_SIZE >> 30, strerror(error));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  const unsigned gpus = config.gpus > 1 ? config.gpus : 1;
+  if (!sessions_make(gpus)) {
+    log_error("there is no memory for %u session(s)", gpus);
+    let_go(&window);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   found.count = 0;
   found.driver_version = 0;
-  result = config.gpus > 1 ? attach_sessions(&config, &window) : attach_session(&config, &window);
+  result = config.gpus > 1 ? attach_sessions(&config, &window)
+                           : attach_session(sessions, &config, &window);
   if (!result) result = start(&config);
   if (result) {
     connection_close();

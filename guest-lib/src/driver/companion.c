@@ -1,30 +1,35 @@
 #include "driver/companion.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "guest_calls.h"
 #include "session/session.h"
 #include "wire/enter.h"
 
-// Set at attach, by session.
-static struct companion_device known[SESSIONS_MAX];
+_Bool companion_make(struct session *session) {
+  if (!session->companion) session->companion = calloc(1, sizeof *session->companion);
+  return session->companion != NULL;
+}
 
-void companion_start(uint64_t session, unsigned first, const struct server_name *server) {
-  known[session_here()] =
-      (struct companion_device){.session.session = session, .first = first, .server = *server};
+void companion_start(struct session *session, uint64_t number, unsigned first,
+                     const struct server_name *server) {
+  *session->companion =
+      (struct companion_device){.session.session = number, .first = first, .server = *server};
 }
 
 static unsigned devices(struct companion_device *out, unsigned room) {
   if (guest_refuse(NEEDS_INIT)) return 0;
-  for (unsigned session = 0; session < (unsigned)session_count && session < room; session++) {
+  for (struct session *session = sessions; session < sessions_end() && session->number < room;
+       session++) {
     size_t free, total;
     struct thread_session before = session_switch(session);
     CUresult result = guest_cuMemGetInfo_v2(&free, &total);
     session_back(before);
     if (result) return 0;
-    out[session] = known[session];
-    out[session].session.memory_total = total;
-    out[session].session.memory_free = free;
+    out[session->number] = *session->companion;
+    out[session->number].session.memory_total = total;
+    out[session->number].session.memory_free = free;
   }
   return (unsigned)session_count;
 }

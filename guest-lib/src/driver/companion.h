@@ -35,10 +35,15 @@ struct companion_table {
   unsigned (*devices)(struct companion_device *devices, unsigned room);
 };
 
-// Notes what the Welcome of the thread's session said: the number of the session, the first session
+struct session;
+// Makes what this file keeps for a session (sessions_make); false when there is no memory.
+_Bool companion_make(struct session *session);
+
+// Notes what the Welcome of `session` said: its number on the server, the first session
 // of those that its server was asked for together, and which server that is. To be called at
 // attach.
-void companion_start(uint64_t session, unsigned first, const struct server_name *server);
+void companion_start(struct session *session, uint64_t number, unsigned first,
+                     const struct server_name *server);
 // Returns the table for cuGetExportTable; NULL when `id` is another table's.
 const struct companion_table *companion_table(const CUuuid *id);
 

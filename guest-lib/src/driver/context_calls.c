@@ -29,7 +29,7 @@ CUresult guest_cuCtxDestroy_v2(CUcontext ctx) {
   uint64_t handle = handle_of(ctx);
   session_use(session_of_device(context->device));
   // What its kernels print is shown before it ends.
-  if (!context_is_settled() && !capture_active()) stream_synchronize_of(handle);
+  if (!context_is_settled(session_here()) && !capture_active()) stream_synchronize_of(handle);
   module_destroy_of(handle);
   stream_destroy_of(handle);
   event_destroy_of(handle);
@@ -54,7 +54,7 @@ CUresult guest_cuCtxDetach(CUcontext ctx) {
 static CUresult set_limit(int device, CUlimit limit, size_t value) {
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_LimitSet(limit, value, &answer);
+  CUresult result = ask_LimitSet(session_here(), limit, value, &answer);
   // Drivers round some of them.
   if (!result)
     device_set_limit(device, limit, ((const struct wire_LimitSet_reply *)answer.reply)->value);
@@ -73,10 +73,11 @@ CUresult guest_cuCtxSetLimit(CUlimit limit, size_t value) {
   static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&one_at_a_time);
   // Counted here as on the server, or what is called free could not be had.
-  result = memory_raise(device_raised(context->device, limit, value));
+  struct session *session = session_here();
+  result = memory_raise(session, device_raised(context->device, limit, value));
   if (!result) result = set_limit(context->device, limit, value);
   if (!guest_is_lost() && device_limit(context->device, limit, &before) == CUDA_SUCCESS)
-    memory_raise(device_raised(context->device, limit, before));
+    memory_raise(session, device_raised(context->device, limit, before));
   pthread_mutex_unlock(&one_at_a_time);
   return result;
 }
@@ -95,8 +96,9 @@ CUresult guest_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   session_follow(session_of_device(context->device), CUDA_ERROR_INVALID_CONTEXT);
   if (handle_check(WIRE_KIND_EVENT, handle_of(hEvent))) return CUDA_ERROR_INVALID_HANDLE;
-  CUresult result = put_ContextWait(handle_of(hEvent));
-  stream_mark_all(batch_sequence());
+  struct session *session = session_here();
+  CUresult result = put_ContextWait(session, handle_of(hEvent));
+  stream_mark_all(session, batch_sequence(session));
   return result;
 }
 
@@ -114,9 +116,11 @@ CUresult guest_cuCtxSynchronize_v2(CUcontext ctx) {
     CUresult result = recorder->check_context_wait();
     if (result) return result;
   }
-  pages_will_wait();
-  CUresult result = context_is_settled() ? guest_take_async_error() : context_synchronize();
-  pages_have_waited();
+  pages_will_wait(session_here());
+  struct session *session = session_here();
+  CUresult result =
+      context_is_settled(session) ? guest_take_async_error(session) : context_synchronize(session);
+  pages_have_waited(session);
   return result;
 }
 

@@ -30,7 +30,7 @@ static _Bool offered;
 
 // Of several servers, the first device's is asked.
 void error_text_offered(void) {
-  if (session_here() == 0) offered = 1;
+  if (session_here() == sessions) offered = 1;
 }
 
 // A copy at *room, which moves on; where this library says the same, its own.
@@ -78,12 +78,12 @@ malformed:
 // Errors of earlier work stay for the next call that waits: this one tells of none.
 static const struct texts *ask(void) {
   const struct texts *texts = NULL;
-  const struct thread_session before = session_switch(0);
+  const struct thread_session before = session_switch(sessions);
   struct answer answer;
   answer_init(&answer);
-  if (batch_ask(WIRE_ErrorTexts, sizeof(struct wire_ErrorTexts), &answer)) {
-    batch_leave(BATCH_NO_STREAM);
-    const CUresult result = batch_collect(&answer, sizeof(struct wire_ErrorTexts_reply));
+  if (batch_ask(sessions, WIRE_ErrorTexts, sizeof(struct wire_ErrorTexts), &answer)) {
+    batch_leave(sessions, BATCH_NO_STREAM);
+    const CUresult result = batch_collect(sessions, &answer, sizeof(struct wire_ErrorTexts_reply));
     const struct wire_ErrorTexts_reply *reply = answer.reply;
     if (!result && reply->texts_size <= reply->reply.header.size - sizeof *reply)
       texts = read_list((const uint8_t *)(reply + 1), reply->texts_size, reply->count);

@@ -29,29 +29,30 @@ static CUcontext primary(int device) { return (CUcontext)(uintptr_t)context_prim
 static CUresult reset(int device) {
   session_use(session_of_device(device));
   // Functions of the program are called first; the server would wait for them and hear nothing.
-  if (host_functions_may_come()) context_synchronize();
+  struct session *session = session_here();
+  if (host_functions_may_come()) context_synchronize(session);
   host_function_drain();
-  peer_reset();
+  peer_reset(session_here());
   pages_leave_session();
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_ContextReset(&answer);
+  CUresult result = ask_ContextReset(session, &answer);
   answer_free(&answer);
   if (guest_is_lost()) return result;
   result = (CUresult)answer.result;  // errors of work before the reset die with the context
   stream_forget_all();
-  event_forget_all();
-  module_forget_all();
-  exec_forget_all();
+  event_forget_all(session_here());
+  module_forget_all(session_here());
+  exec_forget_all(session_here());
   texture_forget_all();
   reference_destroy_of(0);
   array_forget_all();
-  host_function_forget_all();
-  memory_forget_all();
+  host_function_forget_all(session);
+  memory_forget_all(session_here());
   device_forget_limits(device);
   abi_storage_drop(primary(device));
-  guest_clear_errors();
-  context_settled(answer.sequence);
+  guest_clear_errors(session);
+  context_settled(session, answer.sequence);
   return result;
 }
 

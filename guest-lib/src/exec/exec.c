@@ -38,9 +38,9 @@ static void end(struct graph_exec *exec) {
   session_back(before);
 }
 
-static _Bool is_under_way(const struct graph_exec *exec) {
+static _Bool is_under_way(struct session *session, const struct graph_exec *exec) {
   return exec->calls && exec->launches && !exec->gone &&
-         !stream_has_done(exec->stream, exec->sequence);
+         !stream_has_done(session, exec->stream, exec->sequence);
 }
 
 static void end_those_that_are_done(void) {
@@ -49,7 +49,7 @@ static void end_those_that_are_done(void) {
   for (struct graph_exec **at = &ending; *at;) {
     struct graph_exec *exec = *at;
     struct thread_session before = session_switch(exec->session);
-    if (is_under_way(exec)) {
+    if (is_under_way(session_here(), exec)) {
       at = &exec->next;
     } else {
       *at = exec->next;
@@ -108,13 +108,14 @@ void exec_give_up(struct graph_exec *exec) {
   hooks_end(exec);
   transfer_end(exec);
   handle_retire(WIRE_KIND_GRAPH_EXEC, exec->handle);
-  if (!exec->split) put_GraphDestroy(exec->handle);  // of which pieces may have been sent
+  if (!exec->split)
+    put_GraphDestroy(session_here(), exec->handle);  // of which pieces may have been sent
   handle_recycle(WIRE_KIND_GRAPH_EXEC, exec->handle);
   unref(exec);
   session_back(before);
 }
 
-static CUresult tell(struct graph_exec *exec, unsigned session, struct graph *from,
+static CUresult tell(struct graph_exec *exec, struct session *session, struct graph *from,
                      struct graph_node **culprit, CUgraphInstantiateResult *why) {
   exec->session = session;
   struct thread_session before = session_switch(session);
@@ -125,8 +126,8 @@ static CUresult tell(struct graph_exec *exec, unsigned session, struct graph *fr
   return result;
 }
 
-CUresult exec_make_of(struct graph *plan, unsigned session, uint64_t flags, struct graph *from,
-                      struct graph_exec **made, struct graph_node **culprit,
+CUresult exec_make_of(struct graph *plan, struct session *session, uint64_t flags,
+                      struct graph *from, struct graph_exec **made, struct graph_node **culprit,
                       CUgraphInstantiateResult *why) {
   struct graph_exec *exec = new_exec(plan, flags);
   if (!exec) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -151,8 +152,8 @@ CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **made
   struct graph_exec *exec = new_exec(graph_clone(graph, 0), flags);
   if (!exec) return CUDA_ERROR_OUT_OF_MEMORY;
   struct graph_node *bad = NULL;
-  unsigned session = sessions_many() ? graph_session(exec->plan) : 0;
-  if (session == SESSION_ANY) session = session_here();
+  struct session *session = sessions_many() ? graph_session(exec->plan) : sessions;
+  if (!session) session = session_here();
   CUresult result = exec_memory_make(exec);
   if (!result)
     result = session == SESSION_SEVERAL ? parts_make(exec, graph, &bad, why)
@@ -202,7 +203,7 @@ static CUresult set_there(struct graph_exec *exec, struct graph_node *node, stru
   if (task->type != CU_GRAPH_NODE_TYPE_MEMCPY || task_is_idle(task) || !is_under_condition(node))
     return set_here(exec, node, task);
   struct task *reached;
-  CUresult result = task_under_condition(task, &reached);
+  CUresult result = task_under_condition(session_here(), task, &reached);
   if (result) return result;
   result = set_here(exec, node, reached);
   task_unref(reached);
@@ -252,12 +253,13 @@ static CUresult make_again(struct graph_exec *exec) {
   struct graph_node *bad = NULL;
   CUgraphInstantiateResult why;
   CUresult result = exec_send(exec, NULL, &bad, &why);
+  struct session *session = session_here();
   for (size_t i = 0; i < exec->order_count && !result; i++)
     if (!exec->order[i]->enabled && !is_host_copy(exec->order[i]->task))
-      result = put_GraphEnable(exec->wire, exec->order[i]->number, 0);
+      result = put_GraphEnable(session, exec->wire, exec->order[i]->number, 0);
   const uint64_t spare = result ? exec->wire : before;
   if (result) exec->wire = before;
-  put_GraphDestroy(spare);
+  put_GraphDestroy(session, spare);
   retire_wire(exec, spare);
   return result;
 }
@@ -287,7 +289,8 @@ CUresult exec_enable(struct graph_exec *exec, struct graph_node *node, _Bool ena
   if (!part) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
   struct thread_session before = session_switch(part->session);
-  if (!is_host_copy(inner->task)) result = put_GraphEnable(part->wire, inner->number, enabled);
+  if (!is_host_copy(inner->task))
+    result = put_GraphEnable(session_here(), part->wire, inner->number, enabled);
   part->hooks_stale |= is_host_copy(inner->task) || is_transfer(inner->task);
   if (!result) result = changed_here(part);
   session_back(before);
@@ -300,11 +303,11 @@ static void forget(uint64_t handle, void *object, void *context) {
   if (exec->session == session_here()) exec->gone = 1;
 }
 
-void exec_forget_all(void) {
+void exec_forget_all(struct session *session) {
   handle_each(WIRE_KIND_GRAPH_EXEC, forget, NULL);
   graphs_lock();
   for (struct graph_exec *exec = ending; exec; exec = exec->next)
-    if (exec->session == session_here()) exec->gone = 1;
+    if (exec->session == session) exec->gone = 1;
   graphs_unlock();
 }
 
@@ -383,7 +386,7 @@ CUresult exec_retire(struct graph_exec *exec) {
   _Bool mine = handle_retire(WIRE_KIND_GRAPH_EXEC, exec->handle) != NULL;
   graphs_unlock();
   if (mine) {
-    if (!exec->gone && !exec->split) result = put_GraphDestroy(exec->wire);
+    if (!exec->gone && !exec->split) result = put_GraphDestroy(session_here(), exec->wire);
     graphs_lock();
     retire_wire(exec, exec->wire);
     if (exec->from) exec->from->instance = NULL;

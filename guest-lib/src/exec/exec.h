@@ -8,6 +8,7 @@
 
 #include "copies/box.h"
 #include "graph/graph.h"
+#include "session/session.h"
 
 // A copy between the program's memory and the device. The server's node copies from or to device
 // memory set aside for it; what the program has there travels with each launch.
@@ -22,9 +23,9 @@ struct graph_transfer {
 };
 
 struct graph_exec {
-  unsigned references;  // with the lock of graphs
-  unsigned session;     // whose server has it
-  _Bool split;          // several have: its parts (parts.h), each an executable graph of its own
+  unsigned references;      // with the lock of graphs
+  struct session *session;  // whose server has it
+  _Bool split;  // several have: its parts (parts.h), each an executable graph of its own
   struct graph_parts *parts;  // also, once it was launched into a stream of another session
   uint64_t handle;
   uint64_t wire;  // the server's; the same, until it has been made again
@@ -65,8 +66,8 @@ CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **exec
                    CUgraphInstantiateResult *why);
 // The same for a plan and a session of its own, without what its nodes allocate; takes the plan
 // over, and *culprit is a node of it. `from`: as in exec_send.
-CUresult exec_make_of(struct graph *plan, unsigned session, uint64_t flags, struct graph *from,
-                      struct graph_exec **exec, struct graph_node **culprit,
+CUresult exec_make_of(struct graph *plan, struct session *session, uint64_t flags,
+                      struct graph *from, struct graph_exec **exec, struct graph_node **culprit,
                       CUgraphInstantiateResult *why);
 // One that was never launched, and that the program does not know; with the lock of graphs held.
 void exec_give_up(struct graph_exec *exec);
@@ -83,6 +84,6 @@ static inline struct graph_node *exec_node(struct graph_exec *exec, CUgraphNode 
 CUresult exec_set_task(struct graph_exec *exec, struct graph_node *node, struct task *task);
 CUresult exec_changed(struct graph_exec *exec);
 // A reset of the context: the server has none of them any more.
-void exec_forget_all(void);
+void exec_forget_all(struct session *session);
 
 #endif

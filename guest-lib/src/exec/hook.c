@@ -28,7 +28,7 @@ struct hook_call {
   struct hook_call *next;  // of the executable graph
   struct graph_hook *hook;
   uint64_t number;
-  unsigned session;
+  struct session *session;
   struct hook_what {
     enum hook_kind kind;
     CUhostFn function;
@@ -77,7 +77,7 @@ static void run(void *data) {
     const struct hook_move *move = &call->moves[call->fetches + i];
     transfer_send(&move->host, &move->box, move->staging, exec->aside);
   }
-  if (call->sends) stream_synchronize(exec->aside);
+  if (call->sends) stream_synchronize(session_here(), exec->aside);
   session_back(before);
 }
 
@@ -206,7 +206,8 @@ CUresult hooks_read_later(struct graph_exec *exec, uint64_t stream) {
     if (transfer_is_early(&exec->transfers[i]) && !exec->transfers[i].mapped) send_to[sends++] = i;
   result = renew(exec->early, NULL, 0, send_to, sends);
   free(send_to);
-  return result ? result : put_HostFunction(stream, exec->early->number, WIRE_FUNCTION_KEPT);
+  return result ? result
+                : put_HostFunction(session_here(), stream, exec->early->number, WIRE_FUNCTION_KEPT);
 }
 
 void hooks_end(struct graph_exec *exec) {

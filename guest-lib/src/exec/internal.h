@@ -4,6 +4,7 @@
 
 #include "exec/exec.h"
 #include "exec/hook.h"
+#include "session/session.h"
 
 // ---- exec_memory.c: what its nodes allocate and free ----
 
@@ -39,7 +40,7 @@ _Bool transfer_is_early(const struct graph_transfer *transfer);
 // Before each launch, and before shared pages are handed over for it.
 void transfer_locate(struct graph_exec *exec);
 CUresult transfer_before(struct graph_exec *exec, uint64_t stream);
-CUresult transfer_after(struct graph_exec *exec, uint64_t stream);
+CUresult transfer_after(struct session *session, struct graph_exec *exec, uint64_t stream);
 void transfer_end(struct graph_exec *exec);
 // Between the program's memory and what is set aside; `more`: the caller waits for a later one.
 CUresult transfer_fetch(const struct box_end *host, const struct box *box, uint64_t staging,

@@ -48,18 +48,19 @@ static CUresult take_memory(const struct graph_exec *exec) {
 
 static CUresult launch_here(struct graph_exec *exec, uint64_t stream) {
   CUresult result = transfer_before(exec, stream);
-  if (!result) result = put_GraphLaunch(exec->wire, stream);
+  struct session *session = session_here();
+  if (!result) result = put_GraphLaunch(session, exec->wire, stream);
   for (size_t i = 0; i < exec->order_count && exec->records && !result; i++)
     if (exec->order[i]->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
       event_recorded_by_graph(exec->order[i]->task->event.kept, stream);
   exec->launches++;
   if (!result && exec->hooks) {
-    host_function_expect(stream_last_sequence(stream));
-    pending_note(stream);
+    host_function_expect(session, stream_last_sequence(session, stream));
+    pending_note(session, stream);
   }
-  if (!result) result = transfer_after(exec, stream);
+  if (!result) result = transfer_after(session, exec, stream);
   exec->stream = stream;
-  exec->sequence = stream_last_sequence(stream);
+  exec->sequence = stream_last_sequence(session, stream);
   return result;
 }
 

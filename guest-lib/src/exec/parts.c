@@ -16,8 +16,8 @@
 #include "streams/stream.h"
 
 struct graph_part {
-  unsigned session, level,
-      number;                  // number: of a copy; 0: there is one part of a session and level
+  struct session *session;
+  unsigned level, number;      // number: of a copy; 0: there is one part of a session and level
   struct graph *plan;          // until its executable graph has it
   struct graph_exec *exec;     // NULL: a copy between two devices
   struct graph_node *copy;     // which; of the whole's plan
@@ -34,7 +34,7 @@ struct graph_parts {
   uint64_t events[SESSIONS_MAX];   // where launches into a session's streams begin, and end
   // The last launch.
   _Bool launched;
-  unsigned session;
+  struct session *session;
   uint64_t stream;
 };
 
@@ -43,7 +43,8 @@ struct graph_parts {
 // A node, or where a graph begins or ends that is embedded in the nodes of several devices.
 struct piece {
   struct graph_node *node;  // NULL: begins or ends
-  unsigned session, level, number;
+  struct session *session;
+  unsigned level, number;
   size_t part;
   size_t first_edge, edge_count;  // from pieces before it
   struct graph_node *made;        // in its part's plan
@@ -72,19 +73,19 @@ static CUresult add_edge(struct division *division, size_t from, CUgraphEdgeData
 }
 
 // The last piece gets its place: behind those that its edges, which were just added, lead from.
-static void place(struct division *division, unsigned otherwise) {
+static void place(struct division *division, struct session *otherwise) {
   struct piece *piece = &division->pieces[division->piece_count - 1];
   const struct piece_edge *edges = &division->edges[piece->first_edge];
   piece->edge_count = division->edge_count - piece->first_edge;
   // What any session may do is done by that of what it waits for.
   unsigned highest = 0;
-  for (size_t i = 0; i < piece->edge_count && piece->session == SESSION_ANY; i++) {
+  for (size_t i = 0; i < piece->edge_count && !piece->session; i++) {
     const struct piece *from = &division->pieces[edges[i].from];
     if (from->level < highest) continue;
     highest = from->level;
     otherwise = from->session;
   }
-  if (piece->session == SESSION_ANY) piece->session = otherwise;
+  if (!piece->session) piece->session = otherwise;
   for (size_t i = 0; i < piece->edge_count; i++) {
     const struct piece *from = &division->pieces[edges[i].from];
     const _Bool same = from->session == piece->session && !from->number && !piece->number;
@@ -92,7 +93,8 @@ static void place(struct division *division, unsigned otherwise) {
   }
 }
 
-static CUresult add_piece(struct division *division, struct graph_node *node, unsigned session) {
+static CUresult add_piece(struct division *division, struct graph_node *node,
+                          struct session *session) {
   if (!grow(&division->pieces, &division->piece_room, division->piece_count,
             sizeof *division->pieces))
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -103,8 +105,8 @@ static CUresult add_piece(struct division *division, struct graph_node *node, un
 
 // The session in whose stream a copy between two devices is: the one it was asked for, or where it
 // leads.
-static unsigned session_of_copy(const struct task *task) {
-  const unsigned own = session_of_context(task->context), to = holder_of(&task->copy.to);
+static struct session *session_of_copy(const struct task *task) {
+  struct session *own = session_of_context(task->context), *to = holder_of(&task->copy.to);
   return own == holder_of(&task->copy.from) ? own : to;
 }
 
@@ -112,14 +114,14 @@ static CUresult add_graph(struct division *division, const struct graph *graph, 
 
 // `begin`: the piece that it comes behind when nothing else is before it, and 1; or 0.
 static CUresult add_node(struct division *division, struct graph_node *node, size_t begin) {
-  unsigned session = graph_node_session(node);
+  struct session *session = graph_node_session(node);
   const _Bool several = session == SESSION_SEVERAL, copy = several && !node->child_count;
   if (several && node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
     log_warn("conditions with nodes of several devices are not served");
     division->culprit = node;
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  if (several) session = copy ? session_of_copy(node->task) : SESSION_ANY;
+  if (several) session = copy ? session_of_copy(node->task) : NULL;
   CUresult result = add_piece(division, several && !copy ? NULL : node, session);
   if (!result && copy) division->pieces[division->piece_count - 1].number = ++division->copies;
   for (uint32_t i = 0; i < node->before.count && !result; i++)
@@ -141,7 +143,7 @@ static CUresult add_graph(struct division *division, const struct graph *graph, 
   CUresult result = CUDA_SUCCESS;
   for (size_t i = 0; i < graph->node_count && !result; i++)
     result = add_node(division, sorted[i], begin);
-  if (!result && begin) result = add_piece(division, NULL, SESSION_ANY);
+  if (!result && begin) result = add_piece(division, NULL, NULL);
   for (size_t i = 0; i < graph->node_count && !result && begin; i++)
     if (!sorted[i]->after.count)
       result = add_edge(division, sorted[i]->number, (CUgraphEdgeData){0});
@@ -174,8 +176,8 @@ static CUresult find_parts(struct division *division) {
   division->part_count = count;
   _Bool seen[SESSIONS_MAX] = {0};
   for (size_t i = count; i-- > 0;) {
-    parts[i].last = !seen[parts[i].session];
-    seen[parts[i].session] = 1;
+    parts[i].last = !seen[parts[i].session->number];
+    seen[parts[i].session->number] = 1;
   }
   for (size_t i = 0; i < division->piece_count; i++) {
     struct piece *piece = &division->pieces[i];
@@ -188,7 +190,8 @@ static CUresult find_parts(struct division *division) {
       const size_t from = division->pieces[division->edges[piece->first_edge + k].from].part;
       if (parts[from].session == part->session) continue;
       parts[from].needed = 1;
-      if (part->after[parts[from].session] <= from) part->after[parts[from].session] = from + 1;
+      if (part->after[parts[from].session->number] <= from)
+        part->after[parts[from].session->number] = from + 1;
     }
   }
   return CUDA_SUCCESS;
@@ -260,7 +263,7 @@ CUresult parts_make(struct graph_exec *exec, struct graph *graph, struct graph_n
                     CUgraphInstantiateResult *why) {
   struct division division = {0};
   exec->split = 1;
-  exec->session = SESSION_ANY;
+  exec->session = NULL;
   CUresult result = add_graph(&division, exec->plan, 0);
   if (result == CUDA_ERROR_INVALID_VALUE) *why = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
   if (result == CUDA_ERROR_NOT_SUPPORTED)
@@ -311,32 +314,34 @@ static CUresult event_there(uint64_t *event) {
   return result;
 }
 
-static CUresult record(uint64_t *event, uint64_t stream) {
+static CUresult record(struct session *session, uint64_t *event, uint64_t stream) {
   CUresult result = event_there(event);
-  return result ? result : put_cuEventRecord(*event, stream);
+  return result ? result : put_cuEventRecord(session, *event, stream);
 }
 
 static CUresult stream_there(uint64_t *stream) {
   if (handle_is_live(WIRE_KIND_STREAM, *stream)) return CUDA_SUCCESS;
-  return stream_begin_apart(stream);
+  return stream_begin_apart(session_here(), stream);
 }
 
-static CUresult wait_for(uint64_t stream, unsigned session, uint64_t event) {
-  return session == session_here() ? put_cuStreamWaitEvent(stream, event, 0)
-                                   : device_wait(stream, session, event);
+static CUresult wait_for(uint64_t stream, struct session *of, uint64_t event) {
+  struct session *session = session_here();
+  return of == session ? put_cuStreamWaitEvent(session, stream, event, 0)
+                       : device_wait(stream, of, event);
 }
 
 struct launch {
   struct graph_exec *exec;
-  unsigned here;
+  struct session *here;
   uint64_t stream;
   size_t launched[SESSIONS_MAX];  // parts up to the last of a session
   size_t reached[SESSIONS_MAX]
                 [SESSIONS_MAX];  // by session: the same, of another session that it waited for
 };
 
-static CUresult wait_for_part(struct launch *launch, uint64_t stream, size_t count, unsigned of) {
-  size_t *reached = &launch->reached[session_here()][of];
+static CUresult wait_for_part(struct launch *launch, uint64_t stream, size_t count,
+                              struct session *of) {
+  size_t *reached = &launch->reached[session_here()->number][of->number];
   if (count <= *reached) return CUDA_SUCCESS;
   *reached = count;
   return device_wait(stream, of, launch->exec->parts->at[count - 1].event);
@@ -353,22 +358,24 @@ static CUresult copy_between(const struct graph_node *node, uint64_t stream) {
 static CUresult launch_part(struct launch *launch, size_t index) {
   struct graph_parts *parts = launch->exec->parts;
   struct graph_part *part = &parts->at[index];
-  const _Bool away = part->session != launch->here, first = !launch->launched[part->session];
+  const _Bool away = part->session != launch->here,
+              first = !launch->launched[part->session->number];
   uint64_t stream = launch->stream;
   CUresult result = CUDA_SUCCESS;
   if (away) {
-    result = stream_there(&parts->streams[part->session]);
-    stream = parts->streams[part->session];
+    result = stream_there(&parts->streams[part->session->number]);
+    stream = parts->streams[part->session->number];
   }
   // Behind what comes before in the stream that the graph is launched into.
-  if (!result && away && first && !part->after[launch->here])
-    result = device_wait(stream, launch->here, parts->events[launch->here]);
-  for (unsigned session = 0; session < SESSIONS_MAX && !result; session++)
-    result = wait_for_part(launch, stream, part->after[session], session);
+  if (!result && away && first && !part->after[launch->here->number])
+    result = device_wait(stream, launch->here, parts->events[launch->here->number]);
+  for (struct session *session = sessions; session < sessions + SESSIONS_MAX && !result; session++)
+    result = wait_for_part(launch, stream, part->after[session->number], session);
   if (!result)
     result = part->copy ? copy_between(part->copy, stream) : exec_launch_here(part->exec, stream);
-  if (!result && (part->needed || (away && part->last))) result = record(&part->event, stream);
-  launch->launched[part->session] = index + 1;
+  if (!result && (part->needed || (away && part->last)))
+    result = record(session_here(), &part->event, stream);
+  launch->launched[part->session->number] = index + 1;
   return result;
 }
 
@@ -397,20 +404,20 @@ CUresult parts_launch(struct graph_exec *exec, uint64_t stream) {
   struct graph_parts *parts = exec->parts;
   struct launch launch = {.exec = exec, .here = session_here(), .stream = stream};
   // One launch begins when all of the one before is done.
-  const uint64_t before_it = parts->launched ? parts->events[parts->session] : 0;
+  const uint64_t before_it = parts->launched ? parts->events[parts->session->number] : 0;
   if (handle_is_live(WIRE_KIND_EVENT, before_it) &&
       (parts->session != launch.here || parts->stream != stream))
     result = wait_for(stream, parts->session, before_it);
-  if (!result) result = record(&parts->events[launch.here], stream);
+  if (!result) result = record(session_here(), &parts->events[launch.here->number], stream);
   for (size_t i = 0; i < parts->count && !result; i++) {
     struct thread_session before = session_switch(parts->at[i].session);
     result = launch_part(&launch, i);
     session_back(before);
   }
-  for (unsigned session = 0; session < SESSIONS_MAX && !result; session++)
+  for (struct session *session = sessions; session < sessions + SESSIONS_MAX && !result; session++)
     if (session != launch.here)
-      result = wait_for_part(&launch, stream, launch.launched[session], session);
-  if (!result) result = record(&parts->events[launch.here], stream);
+      result = wait_for_part(&launch, stream, launch.launched[session->number], session);
+  if (!result) result = record(session_here(), &parts->events[launch.here->number], stream);
   parts->launched = 1;
   parts->session = launch.here;
   parts->stream = stream;
@@ -420,7 +427,7 @@ CUresult parts_launch(struct graph_exec *exec, uint64_t stream) {
 
 // ---- the end -----------------------------------------------------------------------------------
 
-static void end_event(uint64_t event, unsigned session) {
+static void end_event(uint64_t event, struct session *session) {
   struct thread_session before = session_switch(session);
   if (event) guest_cuEventDestroy_v2((CUevent)(uintptr_t)event);
   session_back(before);
@@ -435,10 +442,10 @@ static void end_all(struct graph_exec *exec, void (*end)(struct graph_exec *part
     if (part->exec && part->exec != exec) end(part->exec);
     end_event(part->event, part->session);
   }
-  for (unsigned session = 0; session < SESSIONS_MAX; session++) {
-    end_event(parts->events[session], session);
+  for (struct session *session = sessions; session < sessions + SESSIONS_MAX; session++) {
+    end_event(parts->events[session->number], session);
     struct thread_session before = session_switch(session);
-    if (parts->streams[session]) stream_end(parts->streams[session]);
+    if (parts->streams[session->number]) stream_end(parts->streams[session->number]);
     session_back(before);
   }
   free(parts->at);

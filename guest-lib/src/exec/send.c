@@ -259,8 +259,8 @@ static CUresult put_node(struct writer *writer, const struct graph_node *node, u
 
 // ---- all of a graph ----------------------------------------------------------------------------
 
-static CUresult send_piece(struct writer *writer, _Bool last) {
-  CUresult result = put_GraphBuild(writer->exec->wire, writer->base, last, 0,
+static CUresult send_piece(struct session *session, struct writer *writer, _Bool last) {
+  CUresult result = put_GraphBuild(session, writer->exec->wire, writer->base, last, 0,
                                    (uint64_t)writer->size, writer->bytes);
   writer->size = 0;
   return result;
@@ -312,11 +312,12 @@ static void number_all(struct writer *writer) {
 }
 
 // Nobody knows whether, and how often, a body's turn comes: its copies leave nothing to launches.
-static CUresult survey_body(struct writer *writer, struct graph_node *node) {
+static CUresult survey_body(struct session *session, struct writer *writer,
+                            struct graph_node *node) {
   struct task *task = NULL;
   CUresult result = allowed_in_body(node->type) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
   if (!result && node->type == CU_GRAPH_NODE_TYPE_MEMCPY && !task_is_idle(node->task))
-    result = task_under_condition(node->task, &task);
+    result = task_under_condition(session, node->task, &task);
   if (task) {
     task_unref(node->task);
     node->task = task;
@@ -337,7 +338,8 @@ static CUresult survey(struct writer *writer, struct graph *graph, _Bool body) {
   CUresult result = CUDA_SUCCESS;
   for (size_t i = 0; i < graph->node_count && !result; i++) {
     struct graph_node *node = sorted[i];
-    if (!(result = add_to_order(writer->exec, node)) && body) result = survey_body(writer, node);
+    if (!(result = add_to_order(writer->exec, node)) && body)
+      result = survey_body(session_here(), writer, node);
     if (!result && node->task && is_transfer(node->task))
       result = transfer_prepare(writer->exec, node, node->task);
     const _Bool bodies = body || node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
@@ -361,7 +363,7 @@ static CUresult write_graph(struct writer *writer, struct graph *graph, uint32_t
     }
     uint32_t first = writer->graphs;
     writer->graphs += node->child_count;
-    if (writer->size >= PIECE_BYTES) result = send_piece(writer, 0);
+    if (writer->size >= PIECE_BYTES) result = send_piece(session_here(), writer, 0);
     for (unsigned k = 0; k < node->child_count && !result; k++)
       result = write_graph(writer, node->children[k], first + k);
   }
@@ -370,12 +372,13 @@ static CUresult write_graph(struct writer *writer, struct graph *graph, uint32_t
 }
 
 // The server has all of a graph that conditions were made for, and makes another executable one.
-static CUresult send_again(struct writer *writer, const struct graph *from) {
+static CUresult send_again(struct session *session, struct writer *writer,
+                           const struct graph *from) {
   if (from->sent != from->version || writer->exec->transfer_count) {
     log_warn("a graph with conditions that was changed after it was instantiated is not served");
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  return put_GraphBuild(writer->exec->wire, writer->base, 1, 1, 0, "");
+  return put_GraphBuild(session, writer->exec->wire, writer->base, 1, 1, 0, "");
 }
 
 CUresult exec_send(struct graph_exec *exec, struct graph *from, struct graph_node **culprit,
@@ -389,10 +392,10 @@ CUresult exec_send(struct graph_exec *exec, struct graph *from, struct graph_nod
   if (!result) result = hooks_plan(exec, &moved);
   if (!result) number_all(&writer);
   if (!result && writer.base && from->sent) {
-    result = send_again(&writer, from);
+    result = send_again(session_here(), &writer, from);
   } else {
     if (!result) result = write_graph(&writer, exec->plan, 0);
-    if (!result) result = send_piece(&writer, 1);
+    if (!result) result = send_piece(session_here(), &writer, 1);
     if (!result && writer.base) from->sent = from->version;
   }
   for (struct graph_hook *hook = exec->hooks; hook; hook = hook->next) hook->told = !result;
@@ -407,7 +410,8 @@ static CUresult send_one(struct graph_exec *exec, const struct graph_node *node,
                          uint32_t number) {
   struct writer writer = {.exec = exec};
   CUresult result = put_record(&writer, node, type, number, 0);
-  if (!result) result = put_GraphSet(exec->wire, (uint64_t)writer.size, writer.bytes);
+  if (!result)
+    result = put_GraphSet(session_here(), exec->wire, (uint64_t)writer.size, writer.bytes);
   free(writer.bytes);
   return result;
 }

@@ -104,37 +104,44 @@ static struct box joined(const struct box_end *host, struct box box) {
 }
 
 // How a row travels.
-typedef CUresult row_mover(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream);
+typedef CUresult row_mover(struct session *session, uint64_t at, uint64_t staging, uint64_t width,
+                           uint64_t stream);
 
-static CUresult send_row(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream) {
-  return upload_line(staging, (const void *)(uintptr_t)at, width, stream);
+static CUresult send_row(struct session *session, uint64_t at, uint64_t staging, uint64_t width,
+                         uint64_t stream) {
+  return upload_line(session, staging, (const void *)(uintptr_t)at, width, stream);
 }
-static CUresult fetch_row(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream) {
-  return download_line((void *)(uintptr_t)at, staging, width, stream, LANDING_DEFERRED);
+static CUresult fetch_row(struct session *session, uint64_t at, uint64_t staging, uint64_t width,
+                          uint64_t stream) {
+  return download_line(session, (void *)(uintptr_t)at, staging, width, stream, LANDING_DEFERRED);
 }
-static CUresult send_mapped(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream) {
-  return put_cuMemcpyDtoDAsync_v2(staging, at, width, stream);
+static CUresult send_mapped(struct session *session, uint64_t at, uint64_t staging, uint64_t width,
+                            uint64_t stream) {
+  return put_cuMemcpyDtoDAsync_v2(session, staging, at, width, stream);
 }
-static CUresult fetch_mapped(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream) {
-  return put_cuMemcpyDtoDAsync_v2(at, staging, width, stream);
+static CUresult fetch_mapped(struct session *session, uint64_t at, uint64_t staging, uint64_t width,
+                             uint64_t stream) {
+  return put_cuMemcpyDtoDAsync_v2(session, at, staging, width, stream);
 }
 
 // All rows; the last one by `last`, if given.
 static CUresult each_row(const struct box_end *host, uint64_t base, const struct box *given,
                          uint64_t staging, uint64_t stream, row_mover *move, row_mover *last) {
   const struct box box = joined(host, *given);
+  struct session *session = session_here();
   CUresult result = CUDA_SUCCESS;
   for (uint64_t z = 0; z < box.depth && !result; z++)
     for (uint64_t y = 0; y < box.height && !result; y++, staging += box.width) {
       uint64_t at = base + (z * host->rows + y) * host->pitch;
       _Bool ends = last && z + 1 == box.depth && y + 1 == box.height;
-      result = (ends ? last : move)(at, staging, box.width, stream);
+      result = (ends ? last : move)(session, at, staging, box.width, stream);
     }
   return result;
 }
 
-static CUresult fetch_row_and_wait(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream) {
-  return download_line((void *)(uintptr_t)at, staging, width, stream, LANDING_WAITED_FOR);
+static CUresult fetch_row_and_wait(struct session *session, uint64_t at, uint64_t staging,
+                                   uint64_t width, uint64_t stream) {
+  return download_line(session, (void *)(uintptr_t)at, staging, width, stream, LANDING_WAITED_FOR);
 }
 
 CUresult transfer_fetch(const struct box_end *host, const struct box *box, uint64_t staging,
@@ -150,8 +157,8 @@ CUresult transfer_send(const struct box_end *host, const struct box *box, uint64
 // Whether the program's memory may change, without the program doing anything wrong, between now
 // and the graph's turn: by functions of the program, by what they or the program let go on, or by
 // what is on its way there.
-static _Bool lands(const struct graph_exec *exec) {
-  if (!answer_outstanding()) return 0;
+static _Bool lands(struct session *session, const struct graph_exec *exec) {
+  if (!answer_outstanding(session)) return 0;
   for (size_t i = 0; i < exec->transfer_count; i++) {
     const struct graph_transfer *transfer = &exec->transfers[i];
     if (!transfer_is_early(transfer)) continue;
@@ -159,16 +166,17 @@ static _Bool lands(const struct graph_exec *exec) {
     const void *from = (const void *)(uintptr_t)copy->from.address;
     const uint64_t bytes = box_span(&copy->from, &copy->box);
     // It may be on its way to either place where the library has pinned memory.
-    if (answer_lands_in(from, bytes) || answer_lands_in(host_view(from), bytes)) return 1;
+    if (answer_lands_in(session, from, bytes) || answer_lands_in(session, host_view(from), bytes))
+      return 1;
   }
   return 0;
 }
 
 static _Bool may_change(const struct graph_exec *exec) {
   _Bool changes = pending_any();
-  for (int session = 0; session < session_count && !changes; session++) {
-    struct thread_session before = session_switch((unsigned)session);
-    changes = lands(exec);
+  for (struct session *session = sessions; session < sessions_end() && !changes; session++) {
+    struct thread_session before = session_switch(session);
+    changes = lands(session_here(), exec);
     session_back(before);
   }
   return changes;
@@ -179,7 +187,7 @@ CUresult transfer_before(struct graph_exec *exec, uint64_t stream) {
   CUresult result = CUDA_SUCCESS;
   // The launch before may still use what is there.
   if (exec->launches && exec->stream != stream && exec->event)
-    result = put_cuStreamWaitEvent(stream, exec->event, 0);
+    result = put_cuStreamWaitEvent(session_here(), stream, exec->event, 0);
   _Bool reads = 0;
   for (size_t i = 0; i < exec->transfer_count; i++)
     reads |= transfer_is_early(&exec->transfers[i]) && !exec->transfers[i].mapped;
@@ -198,7 +206,7 @@ CUresult transfer_before(struct graph_exec *exec, uint64_t stream) {
   return result;
 }
 
-CUresult transfer_after(struct graph_exec *exec, uint64_t stream) {
+CUresult transfer_after(struct session *session, struct graph_exec *exec, uint64_t stream) {
   if (!exec->transfer_count) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
   for (size_t i = 0; i < exec->transfer_count && !result; i++) {
@@ -214,7 +222,7 @@ CUresult transfer_after(struct graph_exec *exec, uint64_t stream) {
     result = guest_cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
     if (!result) exec->event = (uint64_t)(uintptr_t)event;
   }
-  return result ? result : put_cuEventRecord(exec->event, stream);
+  return result ? result : put_cuEventRecord(session, exec->event, stream);
 }
 
 void transfer_end(struct graph_exec *exec) {

@@ -51,15 +51,17 @@ static _Bool find_in(struct holding *holding, uint64_t address, struct allocatio
   return 1;
 }
 
-static void lose(struct graph_allocation *allocation) {
+static void lose(struct session *session, struct graph_allocation *allocation) {
   if (allocation->counted) use[allocation->device].now -= allocation->size;
-  if (allocation->mapped) memory_discharge(allocation->holding.size);
+  if (allocation->mapped) memory_discharge(session, allocation->holding.size);
   allocation->counted = allocation->mapped = 0;
 }
 
-static void forget(struct holding *holding) { lose((struct graph_allocation *)holding); }
+static void forget(struct holding *holding) {
+  lose(session_here(), (struct graph_allocation *)holding);
+}
 
-static _Bool opens(const struct holding *holding, unsigned visitor) {
+static _Bool opens(const struct holding *holding, struct session *visitor) {
   const struct graph_allocation *allocation = (const struct graph_allocation *)holding;
   return allocation->mapped && !sessions_have(allocation->sessions, visitor);
 }
@@ -112,15 +114,15 @@ static void unback(struct graph_allocation *allocation) {
   if (!allocation->mapped) return;
   struct thread_session before = session_switch(allocation->holding.session);
   peer_end_all(&allocation->holding);
-  put_MemoryUnmap(allocation->holding.address, allocation->holding.size);
-  lose(allocation);
+  put_MemoryUnmap(session_here(), allocation->holding.address, allocation->holding.size);
+  lose(session_here(), allocation);
   session_back(before);
 }
 
 // Until no work of a device uses what it or its peers have.
-static CUresult settle(unsigned session) {
+static CUresult settle(struct session *session) {
   CUresult result = session_synchronize(session);
-  if (sessions_many()) sessions_settle(session_borrowers[session]);
+  if (sessions_many()) sessions_settle(session->borrowers);
   return result;
 }
 
@@ -139,7 +141,7 @@ void graph_allocation_unref(struct graph_allocation *allocation) {
   free(allocation);
 }
 
-unsigned graph_allocation_session(const struct graph_allocation *allocation) {
+struct session *graph_allocation_session(const struct graph_allocation *allocation) {
   return session_of_device(allocation->device);
 }
 
@@ -161,17 +163,17 @@ _Bool graph_allocation_is_live(const struct graph_allocation *allocation) {
   return allocation->live;
 }
 
-static CUresult map(struct graph_allocation *allocation) {
+static CUresult map(struct session *session, struct graph_allocation *allocation) {
   uint64_t bytes = allocation->holding.size;
-  if (!memory_charge(bytes)) {
-    CUresult result = memory_make_room();
+  if (!memory_charge(session, bytes)) {
+    CUresult result = memory_make_room(session);
     if (result) return result;
-    if (!memory_charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!memory_charge(session, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  CUresult result = put_MemoryMap(allocation->holding.address, bytes,
+  CUresult result = put_MemoryMap(session, allocation->holding.address, bytes,
                                   device_get(allocation->device)->server_ordinal);
   if (result) {
-    memory_discharge(bytes);
+    memory_discharge(session, bytes);
     return result;
   }
   allocation->mapped = 1;
@@ -196,12 +198,12 @@ CUresult graph_allocation_map(struct graph_allocation *allocation) {
   if (allocation->mapped) return CUDA_SUCCESS;
   struct thread_session before = session_switch(graph_allocation_session(allocation));
   pthread_mutex_lock(&memory_lock);
-  CUresult result = map(allocation);
+  CUresult result = map(session_here(), allocation);
   pthread_mutex_unlock(&memory_lock);
   // Other graphs may hold what they do not use.
   if (result == CUDA_ERROR_OUT_OF_MEMORY && !(result = trim(allocation->device))) {
     pthread_mutex_lock(&memory_lock);
-    result = map(allocation);
+    result = map(session_here(), allocation);
     pthread_mutex_unlock(&memory_lock);
   }
   session_back(before);
@@ -316,12 +318,12 @@ static struct graph_balance *balance_of(struct graph *graph, struct graph_alloca
 // Lets the devices that the node names reach it.
 static CUresult open_to(struct graph_allocation *allocation, const struct allocate_task *task) {
   CUresult result = CUDA_SUCCESS;
-  unsigned owner = allocation->holding.session;
+  struct session *owner = allocation->holding.session;
   for (size_t i = 0; i < task->access_count && !result; i++) {
-    unsigned visitor = session_of_device(task->access[i].location.id);
+    struct session *visitor = session_of_device(task->access[i].location.id);
     if (visitor == owner || sessions_have(allocation->sessions, visitor)) continue;
     result = peer_join(visitor, owner);
-    if (!result) allocation->sessions |= (uint8_t)(1u << visitor);
+    if (!result) allocation->sessions |= session_bit(visitor);
   }
   if (result || !allocation->mapped) return result;
   pthread_mutex_lock(&memory_lock);

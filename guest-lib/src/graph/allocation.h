@@ -5,10 +5,11 @@
 #define OUTBOARD_GRAPH_ALLOCATION_H
 
 #include "graph/graph.h"
+#include "session/session.h"
 
 struct graph_allocation *graph_allocation_ref(struct graph_allocation *allocation);
 void graph_allocation_unref(struct graph_allocation *allocation);
-unsigned graph_allocation_session(const struct graph_allocation *allocation);
+struct session *graph_allocation_session(const struct graph_allocation *allocation);
 uint64_t graph_allocation_address(const struct graph_allocation *allocation);
 
 // At launches.

@@ -103,14 +103,13 @@ CUresult guest_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_
     result = CUDA_ERROR_OUT_OF_MEMORY;
   } else {
     struct answer answer;
-    struct thread_session before = session_switch(session_of_context(context));
+    struct session *session = session_of_context(context);
     answer_init(&answer);
-    condition->session = session_here();
-    result = ask_GraphCondition(graph->handle, defaultLaunchValue, flags, &answer);
+    condition->session = session;
+    result = ask_GraphCondition(session, graph->handle, defaultLaunchValue, flags, &answer);
     if (!result)
       condition->handle = ((const struct wire_GraphCondition_reply *)answer.reply)->handle;
     answer_free(&answer);
-    session_back(before);
   }
   if (result) {
     free(condition);

@@ -4,12 +4,13 @@
 #define OUTBOARD_GRAPH_CONDITION_H
 
 #include "graph/graph.h"
+#include "session/session.h"
 
 struct condition {
   unsigned references;
   CUgraphConditionalHandle handle;  // the driver's
   uint64_t graph;                   // that it was made for
-  unsigned session;                 // whose server knows the handle, and the graph by it
+  struct session *session;          // whose server knows the handle, and the graph by it
   _Bool used;                       // by a node
 };
 

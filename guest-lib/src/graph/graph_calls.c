@@ -162,12 +162,10 @@ CUresult guest_cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
 static void forget_conditions(const struct graph *graph) {
   unsigned told = 0;
   for (unsigned i = 0; i < graph->condition_count; i++) {
-    const unsigned session = graph->conditions[i]->session;
+    struct session *session = graph->conditions[i]->session;
     if (sessions_have(told, session)) continue;
-    told |= 1u << session;
-    struct thread_session before = session_switch(session);
-    put_GraphForget(graph->handle);
-    session_back(before);
+    told |= session_bit(session);
+    put_GraphForget(session, graph->handle);
   }
 }
 

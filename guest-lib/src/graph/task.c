@@ -211,18 +211,19 @@ CUresult task_copy(uint64_t context, const struct copy *what, struct task **made
   return CUDA_SUCCESS;
 }
 
-static CUresult reach(const struct box_end *end, const struct box *box) {
+static CUresult reach(struct session *session, const struct box_end *end, const struct box *box) {
   const void *at = (const void *)(uintptr_t)end->address;
   if (end->place == BOX_DEVICE) return CUDA_SUCCESS;
   if (end->place != BOX_HOST || !host_is_pinned(at, box_span(end, box)))
     return CUDA_ERROR_NOT_SUPPORTED;
   uint64_t address = host_device_address(at);
-  return address ? host_share(address) : CUDA_ERROR_OUT_OF_MEMORY;
+  return address ? host_share(session, address) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult task_under_condition(const struct task *copy, struct task **made) {
-  CUresult result = reach(&copy->copy.to, &copy->copy.box);
-  if (!result) result = reach(&copy->copy.from, &copy->copy.box);
+CUresult task_under_condition(struct session *session, const struct task *copy,
+                              struct task **made) {
+  CUresult result = reach(session, &copy->copy.to, &copy->copy.box);
+  if (!result) result = reach(session, &copy->copy.from, &copy->copy.box);
   if (result) return result;
   struct task *task = task_new(CU_GRAPH_NODE_TYPE_MEMCPY, copy->context);
   if (!task) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -5,6 +5,7 @@
 
 #include "copies/copy.h"
 #include "graph/graph.h"
+#include "session/session.h"
 
 struct kernel_task {
   const void *handle;  // CUfunction or CUkernel, as it was asked for
@@ -94,7 +95,7 @@ CUresult task_host(CUhostFn function, void *data, uint64_t context, struct task 
 CUresult task_of(const CUgraphNodeParams *params, const struct task *like, struct task **task);
 // The same copy as the device does it itself under a condition, with the pinned memory that it
 // names: of arrays and other memory of the host's it is CUDA_ERROR_NOT_SUPPORTED, as in any driver.
-CUresult task_under_condition(const struct task *copy, struct task **task);
+CUresult task_under_condition(struct session *session, const struct task *copy, struct task **task);
 // The same kernel with other attributes.
 CUresult task_with_attributes(const struct task *kernel, const CUlaunchAttribute *attributes,
                               unsigned count, struct task **task);

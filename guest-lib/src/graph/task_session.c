@@ -10,25 +10,27 @@
 #include "session/handle.h"
 #include "session/session.h"
 
-unsigned session_of_both(unsigned a, unsigned b) {
-  if (a == SESSION_ANY || a == b) return b;
-  return b == SESSION_ANY ? a : SESSION_SEVERAL;
+struct session sessions_several;
+
+struct session *session_of_both(struct session *a, struct session *b) {
+  if (!a || a == b) return b;
+  return b ? SESSION_SEVERAL : a;
 }
 
-unsigned task_session(const struct task *task) {
-  const unsigned own = session_of_context(task->context);
+struct session *task_session(const struct task *task) {
+  struct session *own = session_of_context(task->context);
   switch (task->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL: {
       // A library's may be any device's.
-      unsigned session = handle_session(WIRE_KIND_FUNCTION, handle_of(task->kernel.handle));
-      return session == SESSION_ANY ? own : session;
+      struct session *session = handle_session(WIRE_KIND_FUNCTION, handle_of(task->kernel.handle));
+      return session ? session : own;
     }
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-      if (task_is_idle(task)) return SESSION_ANY;
+      if (task_is_idle(task)) return NULL;
       return session_of_both(holder_of(&task->copy.to), holder_of(&task->copy.from));
     case CU_GRAPH_NODE_TYPE_MEMSET: {
       const struct box_end end = {.place = BOX_DEVICE, .address = task->fill.address};
-      return task_is_idle(task) ? SESSION_ANY : holder_of(&end);
+      return task_is_idle(task) ? NULL : holder_of(&end);
     }
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
@@ -42,19 +44,19 @@ unsigned task_session(const struct task *task) {
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
       return own;
     default:
-      return SESSION_ANY;
+      return NULL;
   }
 }
 
-unsigned graph_node_session(const struct graph_node *node) {
-  unsigned session = node->task ? task_session(node->task) : SESSION_ANY;
+struct session *graph_node_session(const struct graph_node *node) {
+  struct session *session = node->task ? task_session(node->task) : NULL;
   for (unsigned i = 0; i < node->child_count; i++)
     session = session_of_both(session, graph_session(node->children[i]));
   return session;
 }
 
-unsigned graph_session(const struct graph *graph) {
-  unsigned session = SESSION_ANY;
+struct session *graph_session(const struct graph *graph) {
+  struct session *session = NULL;
   for (const struct graph_node *node = graph->first; node; node = node->next)
     session = session_of_both(session, graph_node_session(node));
   return session;

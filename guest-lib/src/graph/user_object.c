@@ -100,7 +100,7 @@ CUresult guest_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn 
   struct user_object *object = malloc(sizeof *object);
   if (!object) return CUDA_ERROR_OUT_OF_MEMORY;
   *object = (struct user_object){0, ptr, destroy, initialRefcount};
-  object->handle = handle_mint(WIRE_KIND_USER_OBJECT, object);
+  object->handle = handle_mint(session_here(), WIRE_KIND_USER_OBJECT, object);
   if (!object->handle) {
     free(object);
     return CUDA_ERROR_OUT_OF_MEMORY;

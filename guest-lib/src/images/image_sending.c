@@ -1,6 +1,7 @@
 #include "images/image_sending.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/ablation.h"
@@ -15,40 +16,45 @@
 // there, costs no more than its bytes or a question.
 #define KNOWN 256
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct memory {
+struct known_images {
   uint64_t hashes[KNOWN][4];
   unsigned next;
-} memories[SESSIONS_MAX];
+};
 
-static _Bool is_known(const struct memory *memory, const uint64_t hash[4]) {
+_Bool known_images_make(struct session *session) {
+  if (!session->known_images) session->known_images = calloc(1, sizeof *session->known_images);
+  return session->known_images != NULL;
+}
+
+static _Bool is_known(const struct known_images *known, const uint64_t hash[4]) {
   for (unsigned i = 0; i < KNOWN; i++)
-    if (memcmp(memory->hashes[i], hash, sizeof memory->hashes[i]) == 0) return 1;
+    if (memcmp(known->hashes[i], hash, sizeof known->hashes[i]) == 0) return 1;
   return 0;
 }
 
-void image_is_known(const uint64_t hash[4]) {
-  struct memory *memory = &memories[session_here()];
+void image_is_known(struct session *session, const uint64_t hash[4]) {
+  struct known_images *known = session->known_images;
   pthread_mutex_lock(&lock);
-  if (!is_known(memory, hash))
-    memcpy(memory->hashes[memory->next++ % KNOWN], hash, sizeof memory->hashes[0]);
+  if (!is_known(known, hash))
+    memcpy(known->hashes[known->next++ % KNOWN], hash, sizeof known->hashes[0]);
   pthread_mutex_unlock(&lock);
 }
 
-_Bool image_goes_along(const struct image *image) {
+_Bool image_goes_along(struct session *session, const struct image *image) {
   if (ablated(ABLATE_MODULES)) return 1;
   if (image->size > SEND_UNASKED_MAX) return 0;
   pthread_mutex_lock(&lock);
-  _Bool there = is_known(&memories[session_here()], image->hash);
+  _Bool there = is_known(session->known_images, image->hash);
   pthread_mutex_unlock(&lock);
   return !there;
 }
 
-CUresult image_send(const struct image *image) {
+CUresult image_send(struct session *session, const struct image *image) {
   for (uint64_t offset = 0; offset < image->size; offset += WIRE_BULK_MAX) {
     uint64_t part = image->size - offset < WIRE_BULK_MAX ? image->size - offset : WIRE_BULK_MAX;
     CUresult result =
-        put_ModulePiece(image->hash[0], image->hash[1], image->hash[2], image->hash[3], image->size,
-                        offset, part, image->bytes + offset);
+        put_ModulePiece(session, image->hash[0], image->hash[1], image->hash[2], image->hash[3],
+                        image->size, offset, part, image->bytes + offset);
     if (result) return result;
     stats_add(&guest_stats->image_bytes,
               sizeof(struct wire_ModulePiece) + wire_round_up((uint32_t)part));

@@ -53,7 +53,7 @@ static void report(struct link *link, const struct jit_texts *texts) {
 
 // ---- beginning and ending ----------------------------------------------------------------------
 
-static struct link *new_link(const struct jit *jit) {
+static struct link *new_link(struct session *session, const struct jit *jit) {
   struct link *link = calloc(1, sizeof *link);
   if (!link) return NULL;
   pthread_mutex_init(&link->lock, NULL);
@@ -64,7 +64,7 @@ static struct link *new_link(const struct jit *jit) {
   if (link->jit.options && link->given) {
     if (options) memcpy(link->jit.options, jit->options, options);
     if (values) memcpy(link->given, jit->values, values);
-    link->handle = handle_mint(WIRE_KIND_LINK, link);
+    link->handle = handle_mint(session, WIRE_KIND_LINK, link);
   }
   if (link->handle) return link;
   free_link(link);
@@ -92,7 +92,7 @@ static CUresult create(unsigned number, CUjit_option *options, void **values, CU
     log_warn("refused: more than %d links at a time", WIRE_LINKS_MAX);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  struct link *link = new_link(&jit);
+  struct link *link = new_link(session_here(), &jit);
   if (!link) {
     give_place();
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -100,14 +100,14 @@ static CUresult create(unsigned number, CUjit_option *options, void **values, CU
   struct jit_options travel;
   jit_read(&jit, &travel);
   *state = (CUlinkState)(uintptr_t)link->handle;
-  return put_LinkCreate(link->handle, travel.travel,
+  return put_LinkCreate(session_here(), link->handle, travel.travel,
                         travel.count * (uint32_t)sizeof *travel.travel);
 }
 
 CUresult guest_cuLinkDestroy(CUlinkState state) {
   struct link *link = handle_retire(WIRE_KIND_LINK, handle_of(state));
   if (!link) return CUDA_ERROR_INVALID_HANDLE;
-  CUresult result = put_LinkDestroy(link->handle);
+  CUresult result = put_LinkDestroy(session_here(), link->handle);
   handle_recycle(WIRE_KIND_LINK, link->handle);
   free_link(link);
   give_place();
@@ -122,27 +122,29 @@ struct input {
   struct jit_options options;
 };
 
-static CUresult ask_add(const struct link *link, const struct image *image,
+static CUresult ask_add(struct session *session, const struct link *link, const struct image *image,
                         const struct input *input, struct answer *answer) {
   answer_init(answer);
   size_t length = input->name ? strnlen(input->name, NAME_MAX_BYTES) : 0;
-  return ask_LinkAdd(link->handle, image->hash[0], image->hash[1], image->hash[2], image->hash[3],
-                     image->size, (uint32_t)input->type, input->name != NULL, input->options.travel,
+  return ask_LinkAdd(session, link->handle, image->hash[0], image->hash[1], image->hash[2],
+                     image->hash[3], image->size, (uint32_t)input->type, input->name != NULL,
+                     input->options.travel,
                      input->options.count * (uint32_t)sizeof *input->options.travel,
                      input->name ? input->name : "", (uint32_t)length, answer);
 }
 
 // With the link's lock.
-static CUresult add_image(struct link *link, const struct image *image, const struct input *input) {
-  CUresult result = image_goes_along(image) ? image_send(image) : CUDA_SUCCESS;
+static CUresult add_image(struct session *session, struct link *link, const struct image *image,
+                          const struct input *input) {
+  CUresult result = image_goes_along(session, image) ? image_send(session, image) : CUDA_SUCCESS;
   if (result) return result;
   struct answer answer;
-  result = ask_add(link, image, input, &answer);
+  result = ask_add(session, link, image, input, &answer);
   const struct wire_LinkAdd_reply *reply = answer.reply;
   if (!result && reply->state == WIRE_MODULE_WANTED) {
     answer_free(&answer);
-    if ((result = image_send(image))) return result;
-    result = ask_add(link, image, input, &answer);
+    if ((result = image_send(session, image))) return result;
+    result = ask_add(session, link, image, input, &answer);
     reply = answer.reply;
   }
   if (!result) {
@@ -158,7 +160,7 @@ static CUresult add_image(struct link *link, const struct image *image, const st
       log_error("the server's answer about an input of a link makes no sense");
       result = CUDA_ERROR_UNKNOWN;
     }
-    image_is_known(image->hash);
+    image_is_known(session, image->hash);
   }
   answer_free(&answer);
   return result;
@@ -184,7 +186,7 @@ static CUresult add(CUlinkState state, CUjitInputType type, const void *data, si
     jit_go_on(&link->jit);
     struct image image;
     result = image_of_input(data, size, &image);
-    if (!result) result = add_image(link, &image, &input);
+    if (!result) result = add_image(session_here(), link, &image, &input);
     image_free(&image);
     jit_pause(&link->jit);
   }
@@ -212,12 +214,13 @@ static CUresult fetch(struct link *link, uint64_t size) {
   struct answer answer;
   answer_init(&answer);
   answer_into(&answer, bytes, size);
-  CUresult result = ask_LinkFetch(link->handle, &answer);
+  struct session *session = session_here();
+  CUresult result = ask_LinkFetch(session, link->handle, &answer);
   answer_free(&answer);
   struct image image;
   // A load of it finds it there: the server has kept it under the same hash.
   if (!result && !image_read_bytes(bytes, size, &image)) {
-    image_is_known(image.hash);
+    image_is_known(session, image.hash);
     image_free(&image);
   }
   if (result) {
@@ -234,7 +237,7 @@ static CUresult complete(struct link *link) {
   jit_go_on(&link->jit);
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_LinkComplete(link->handle, &answer);
+  CUresult result = ask_LinkComplete(session_here(), link->handle, &answer);
   if (!result) {
     const struct wire_LinkComplete_reply *reply = answer.reply;
     struct jit_texts texts;

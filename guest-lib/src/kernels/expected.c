@@ -13,18 +13,24 @@ struct expected {
   struct answer answer;
 };
 
-static struct list {
+struct expected_modules {
   struct expected *all;
   uint32_t count;
-} lists[SESSIONS_MAX];
+};
+
+_Bool expected_make(struct session *session) {
+  if (!session->expected_modules)
+    session->expected_modules = calloc(1, sizeof *session->expected_modules);
+  return session->expected_modules != NULL;
+}
 
 // Taking is rare.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-_Bool expected_told(const outboard_Welcome *welcome) {
-  struct list *list = &lists[session_here()];
+_Bool expected_told(struct session *session, const outboard_Welcome *welcome) {
+  struct expected_modules *list = session->expected_modules;
   free(list->all);
-  *list = (struct list){0};
+  *list = (struct expected_modules){0};
   if (!welcome->expected_count) return 1;
   list->all = calloc(welcome->expected_count, sizeof *list->all);
   if (!list->all) return 0;
@@ -39,16 +45,16 @@ _Bool expected_told(const outboard_Welcome *welcome) {
   return 1;
 }
 
-void expected_start(void) {
-  struct list *list = &lists[session_here()];
+void expected_start(struct session *session) {
+  struct expected_modules *list = session->expected_modules;
   for (uint32_t i = 0; i < list->count; i++) {
     answer_init(&list->all[i].answer);
-    answer_expect_unasked(&list->all[i].answer, WIRE_EXPECTED + i);
+    answer_expect_unasked(session, &list->all[i].answer, WIRE_EXPECTED + i);
   }
 }
 
-static struct expected *find(const struct image *image, uint32_t *index) {
-  const struct list *list = &lists[session_here()];
+static struct expected *find(struct session *session, const struct image *image, uint32_t *index) {
+  const struct expected_modules *list = session->expected_modules;
   for (uint32_t i = 0; i < list->count; i++) {
     struct expected *one = &list->all[i];
     if (one->over || one->size != image->size ||
@@ -60,15 +66,16 @@ static struct expected *find(const struct image *image, uint32_t *index) {
   return NULL;
 }
 
-_Bool expected_take(const struct image *image, struct answer **answer, uint32_t *index) {
+_Bool expected_take(struct session *session, const struct image *image, struct answer **answer,
+                    uint32_t *index) {
   pthread_mutex_lock(&lock);
-  struct expected *one = find(image, index);
+  struct expected *one = find(session, image, index);
   if (one) one->over = 1;
   pthread_mutex_unlock(&lock);
   if (!one) return 0;
   *answer = &one->answer;
   // Whatever kept the server from it, it says when it is asked.
-  CUresult result = answer_wait(&one->answer);
+  CUresult result = answer_wait(session, &one->answer);
   const struct wire_ModuleOpen_reply *reply = one->answer.reply;
   if (!result && reply->reply.header.size >= sizeof *reply && reply->state == WIRE_MODULE_LOADED)
     return 1;
@@ -76,9 +83,9 @@ _Bool expected_take(const struct image *image, struct answer **answer, uint32_t 
   return 0;
 }
 
-void expected_forget(void) {
+void expected_forget(struct session *session) {
   pthread_mutex_lock(&lock);
-  struct list *list = &lists[session_here()];
+  struct expected_modules *list = session->expected_modules;
   for (uint32_t i = 0; i < list->count; i++) list->all[i].over = 1;
   pthread_mutex_unlock(&lock);
 }

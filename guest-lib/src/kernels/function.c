@@ -83,8 +83,8 @@ CUresult guest_cuFuncLoad(CUfunction hfunc) {
   int threads;
   CUresult result = function_resolve(hfunc, &function, &wire);
   return result ? result
-                : function_attribute(function, wire, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-                                     &threads);
+                : function_attribute(session_here(), function, wire,
+                                     CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &threads);
 }
 
 // Bank sizes are a thing of GPUs long gone; the call is a no-op on every current one.
@@ -122,11 +122,11 @@ void function_free(struct function *function) {
   free(function);
 }
 
-CUresult function_describe(struct function *function, uint64_t wire) {
+CUresult function_describe(struct session *session, struct function *function, uint64_t wire) {
   if (function->described) return CUDA_SUCCESS;
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_FunctionDescribe(wire, &answer);
+  CUresult result = ask_FunctionDescribe(session, wire, &answer);
   if (!result) {
     const struct wire_FunctionDescribe_reply *reply = answer.reply;
     struct wire_description told;
@@ -142,11 +142,11 @@ CUresult function_describe(struct function *function, uint64_t wire) {
   return result;
 }
 
-CUresult function_attribute(struct function *function, uint64_t wire,
+CUresult function_attribute(struct session *session, struct function *function, uint64_t wire,
                             CUfunction_attribute attribute, int *value) {
   if ((unsigned)attribute >= FUNCTION_ATTRIBUTES) return CUDA_ERROR_INVALID_VALUE;
   if (!(function->attributes_known & 1u << attribute) && attribute < WIRE_FUNCTION_ATTRIBUTES) {
-    CUresult result = function_describe(function, wire);
+    CUresult result = function_describe(session, function, wire);
     if (result) return result;
   }
   if (function->attributes_known & 1u << attribute) {
@@ -156,7 +156,7 @@ CUresult function_attribute(struct function *function, uint64_t wire,
   // One that the driver did not tell: it says why, or is newer than this library.
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_cuFuncGetAttribute(attribute, wire, &answer);
+  CUresult result = ask_cuFuncGetAttribute(session, attribute, wire, &answer);
   if (!result) {
     *value = ((const struct wire_cuFuncGetAttribute_reply *)answer.reply)->pi;
     function->attributes[attribute] = *value;
@@ -171,7 +171,8 @@ CUresult guest_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfuncti
   uint64_t wire;
   CUresult result = function_resolve(hfunc, &function, &wire);
   if (result) return result;
-  return pi ? function_attribute(function, wire, attrib, pi) : CUDA_ERROR_INVALID_VALUE;
+  return pi ? function_attribute(session_here(), function, wire, attrib, pi)
+            : CUDA_ERROR_INVALID_VALUE;
 }
 
 // Whether the value can be set is known here. False: it is the driver's to say.
@@ -204,9 +205,10 @@ CUresult guest_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib,
   CUresult result = function_resolve(hfunc, &function, &wire);
   if (result) return result;
   if ((unsigned)attrib >= FUNCTION_ATTRIBUTES) return CUDA_ERROR_INVALID_VALUE;
-  if ((result = function_describe(function, wire))) return result;
+  if ((result = function_describe(session_here(), function, wire))) return result;
+  struct session *session = session_here();
   if (check_set(function, attrib, &value, &result)) {
-    if (!result) result = put_FunctionSet(wire, attrib, value);
+    if (!result) result = put_FunctionSet(session, wire, attrib, value);
     if (result) return result;
     function->attributes[attrib] = value;
     if (attrib == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
@@ -215,7 +217,7 @@ CUresult guest_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib,
   }
   struct answer answer;
   answer_init(&answer);
-  result = ask_cuFuncSetAttribute(wire, attrib, value, &answer);
+  result = ask_cuFuncSetAttribute(session, wire, attrib, value, &answer);
   answer_free(&answer);
   // One attribute may change what others read.
   if (result) return result;
@@ -232,7 +234,7 @@ CUresult guest_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   CUresult result = function_resolve(hfunc, &function, &wire);
   if (result) return result;
   if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
-  return put_cuFuncSetCacheConfig(wire, config);
+  return put_cuFuncSetCacheConfig(session_here(), wire, config);
 }
 
 CUresult guest_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel,

@@ -9,6 +9,7 @@
 #include "kernels/function.h"
 #include "kernels/launch.h"
 #include "kernels/module.h"
+#include "session/session.h"
 
 struct kernel {
   char *name;
@@ -43,7 +44,7 @@ struct module {
   // The session whose device has the module. What follows is for libraries: the image that it was
   // read from, and the same library on the devices of other sessions, by handles that the program
   // never sees (library.h).
-  unsigned session;
+  struct session *session;
   struct image image;
   uint64_t beside[SESSIONS_MAX];
   struct module *first;  // in one of those others: the library that the program knows
@@ -113,8 +114,8 @@ CUresult launch_attributes_read(const CUlaunchAttribute *given, unsigned count,
 
 // Sets *blocks to how many blocks of `threads` threads, with `shared` bytes of dynamic shared
 // memory each, a multiprocessor holds at once. Asks the server where that is not known.
-CUresult function_occupancy(struct function *function, uint64_t wire, int threads, size_t shared,
-                            unsigned flags, int *blocks);
+CUresult function_occupancy(struct session *session, struct function *function, uint64_t wire,
+                            int threads, size_t shared, unsigned flags, int *blocks);
 // Notes what the server has told of that: for blocks of one warp, of two, and so on, with `shared`
 // bytes each.
 void function_add_occupancy(struct function *function, size_t shared, unsigned flags,

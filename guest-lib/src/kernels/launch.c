@@ -67,11 +67,12 @@ static CUresult post(const struct function *function, uint64_t wire, uint64_t st
   const unsigned *grid = shape->grid, *block = shape->block;
   uint32_t size = function->parameter_bytes;
   // What is only cooperative needs no attributes.
+  struct session *session = session_here();
   if (attributes->count <= (shape->cooperative ? 1u : 0u))
-    return put_Launch(wire, stream, grid[0], grid[1], grid[2], block[0], block[1], block[2],
-                      shape->shared, shape->cooperative, packed, size);
-  return put_LaunchWith(wire, stream, grid[0], grid[1], grid[2], block[0], block[1], block[2],
-                        shape->shared, attributes->travel,
+    return put_Launch(session, wire, stream, grid[0], grid[1], grid[2], block[0], block[1],
+                      block[2], shape->shared, shape->cooperative, packed, size);
+  return put_LaunchWith(session, wire, stream, grid[0], grid[1], grid[2], block[0], block[1],
+                        block[2], shape->shared, attributes->travel,
                         attributes->count * (uint32_t)sizeof *attributes->travel, packed, size);
 }
 

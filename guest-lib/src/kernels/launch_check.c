@@ -34,7 +34,8 @@ static CUresult check_device(const struct launch_shape *shape, uint64_t *threads
 static CUresult check_resident(struct function *function, uint64_t wire,
                                const struct launch_shape *shape, int threads) {
   int fit;
-  CUresult result = function_occupancy(function, wire, threads, shape->shared, 0, &fit);
+  CUresult result =
+      function_occupancy(session_here(), function, wire, threads, shape->shared, 0, &fit);
   if (result) return result;
   uint64_t most =
       (uint64_t)fit * (unsigned)device_attribute(context_current()->device,
@@ -87,15 +88,16 @@ CUresult launch_check(struct function *function, uint64_t wire, const struct lau
     // Nothing is asked for the sake of what only a program's own mistake could make fail.
     if (threads <= THREADS_ALWAYS && !shape->shared && !shape->cooperative && !shape->cluster[0])
       return CUDA_SUCCESS;
-    if ((result = function_describe(function, wire))) return result;
+    if ((result = function_describe(session_here(), function, wire))) return result;
   }
   int most;
-  result = function_attribute(function, wire, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &most);
+  result = function_attribute(session_here(), function, wire,
+                              CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &most);
   if (result) return result;
   if (threads > (unsigned)most) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   if (shape->shared) {
-    result =
-        function_attribute(function, wire, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &most);
+    result = function_attribute(session_here(), function, wire,
+                                CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &most);
     if (result) return result;
     if (shape->shared > (unsigned)(most > 0 ? most : 0)) return CUDA_ERROR_INVALID_VALUE;
   }

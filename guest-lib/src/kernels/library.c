@@ -18,16 +18,16 @@ static CUresult share(struct module *there, const struct global *global) {
   if (result) return result;
   if (found->size != global->size) return CUDA_ERROR_INVALID_IMAGE;
   struct thread_session before = session_switch(there->session);
-  pages_variable_lies(global->address, found->address);
+  pages_variable_lies(session_here(), global->address, found->address);
   session_back(before);
   return CUDA_SUCCESS;
 }
 
 CUresult library_share_beside(struct module *module, const struct global *global) {
   CUresult result = CUDA_SUCCESS;
-  for (unsigned session = 0; session < SESSIONS_MAX && !result; session++)
-    if (module->beside[session])
-      result = share(handle_object(WIRE_KIND_MODULE, module->beside[session]), global);
+  for (struct session *session = sessions; session < sessions + SESSIONS_MAX && !result; session++)
+    if (module->beside[session->number])
+      result = share(handle_object(WIRE_KIND_MODULE, module->beside[session->number]), global);
   return result;
 }
 
@@ -52,11 +52,11 @@ static void bring_of(const struct function *function) {
   for (uint64_t i = 0; i < count; i++) pages_bring_variable(addresses[i]);
 }
 
-static void bring_named(unsigned char *parameters, uint32_t size) {
+static void bring_named(struct session *session, unsigned char *parameters, uint32_t size) {
   for (uint32_t at = 0; at + sizeof(uint64_t) <= size; at += sizeof(uint64_t)) {
     uint64_t value;
     memcpy(&value, parameters + at, sizeof value);
-    uint64_t here = pages_variable_here(value);
+    uint64_t here = pages_variable_here(session, value);
     if (!here) continue;
     pages_bring_variable(value);
     memcpy(parameters + at, &here, sizeof here);
@@ -65,7 +65,7 @@ static void bring_named(unsigned char *parameters, uint32_t size) {
 
 _Bool library_bring_and_hand_over(const struct function *function, unsigned char *parameters,
                                   uint32_t size) {
-  if (parameters) bring_named(parameters, size);
+  if (parameters) bring_named(session_here(), parameters, size);
   // Another thread may want them on another device.
   for (;;) {
     uint64_t moves = pages_moves;
@@ -82,13 +82,13 @@ _Bool library_bring_and_hand_over(const struct function *function, unsigned char
 
 // ---- libraries ---------------------------------------------------------------------------------
 
-static CUresult load_beside(struct module *module, unsigned session) {
-  if (module->beside[session]) return CUDA_SUCCESS;
+static CUresult load_beside(struct module *module, struct session *session) {
+  if (module->beside[session->number]) return CUDA_SUCCESS;
   static const struct jit no_jit;
   uint64_t handle;
   CUresult result = module_load(&module->image, 1, &no_jit, 0, &handle);
   if (result) return result;
-  module->beside[session] = handle;
+  module->beside[session->number] = handle;
   struct module *there = handle_object(WIRE_KIND_MODULE, handle);
   there->first = module;
   return library_share_all(there);
@@ -96,20 +96,20 @@ static CUresult load_beside(struct module *module, unsigned session) {
 
 CUresult library_here(struct module **module) {
   if (!sessions_many() || !is_library(*module)) return CUDA_SUCCESS;
-  unsigned session = session_here();
+  struct session *session = session_here();
   session_follow(session, CUDA_ERROR_INVALID_HANDLE);
   if ((*module)->session == session) return CUDA_SUCCESS;
   CUresult result = load_beside(*module, session);
-  if (!result) *module = handle_object(WIRE_KIND_MODULE, (*module)->beside[session]);
+  if (!result) *module = handle_object(WIRE_KIND_MODULE, (*module)->beside[session->number]);
   return result;
 }
 
 CUresult library_function_here(struct function **function) {
-  unsigned session = session_here();
-  if (!sessions_many() || (*function)->session == SESSION_ANY) return CUDA_SUCCESS;
+  struct session *session = session_here();
+  if (!sessions_many() || (*function)->session == NULL) return CUDA_SUCCESS;
   session_follow(session, CUDA_ERROR_INVALID_HANDLE);
   if ((*function)->session == session) return CUDA_SUCCESS;
-  struct function *there = atomic_load(&(*function)->beside[session]);
+  struct function *there = atomic_load(&(*function)->beside[session->number]);
   CUresult result = CUDA_SUCCESS;
   if (!there) {
     pthread_mutex_lock(&module_lock);
@@ -119,7 +119,7 @@ CUresult library_function_here(struct function **function) {
     if (!result) result = module_get_function(&handle, module, (*function)->name);
     if (!result) {
       there = handle_object(WIRE_KIND_FUNCTION, handle);
-      atomic_store(&(*function)->beside[session], there);
+      atomic_store(&(*function)->beside[session->number], there);
     }
     pthread_mutex_unlock(&module_lock);
   }
@@ -128,9 +128,10 @@ CUresult library_function_here(struct function **function) {
 }
 
 void library_end_beside(struct module *module) {
-  for (unsigned session = 0; session < SESSIONS_MAX; session++) {
-    struct module *there =
-        module->beside[session] ? handle_object(WIRE_KIND_MODULE, module->beside[session]) : NULL;
+  for (struct session *session = sessions; session < sessions + SESSIONS_MAX; session++) {
+    struct module *there = module->beside[session->number]
+                               ? handle_object(WIRE_KIND_MODULE, module->beside[session->number])
+                               : NULL;
     if (!there) continue;
     struct thread_session before = session_switch(session);
     module_end(there);

@@ -20,10 +20,11 @@ struct function *function_find(const void *handle) {
 }
 
 // For modules with more kernels than a load's answer lists.
-static struct kernel *find_remote(struct module *module, const char *name, CUresult *result) {
+static struct kernel *find_remote(struct session *session, struct module *module, const char *name,
+                                  CUresult *result) {
   struct answer answer;
   answer_init(&answer);
-  *result = ask_FunctionFind(module->wire, name, (uint32_t)strlen(name), &answer);
+  *result = ask_FunctionFind(session, module->wire, name, (uint32_t)strlen(name), &answer);
   struct kernel *kernel = NULL;
   if (!*result) {
     const struct wire_FunctionFind_reply *reply = answer.reply;
@@ -54,12 +55,12 @@ static CUresult bind(struct module *module, struct kernel *kernel) {
     function->parameters = malloc(layout ? layout : 1);
   }
   _Bool library = !module->context;
-  if (function) function->session = library ? module->session : SESSION_ANY;
+  if (function) function->session = library ? module->session : NULL;
   // The kernels of a program's library are for any session.
-  _Bool any = library && handle_session(WIRE_KIND_MODULE, module->own) == SESSION_ANY;
+  _Bool any = library && handle_session(WIRE_KIND_MODULE, module->own) == NULL;
   if (!function || !function->name || !function->parameters ||
       !(kernel->function = any ? handle_mint_for_any(WIRE_KIND_FUNCTION, function)
-                               : handle_mint(WIRE_KIND_FUNCTION, function))) {
+                               : handle_mint(session_here(), WIRE_KIND_FUNCTION, function))) {
     function_free(function);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -70,8 +71,8 @@ static CUresult bind(struct module *module, struct kernel *kernel) {
   function->parameter_count = kernel->parameter_count;
   function->parameter_bytes = kernel->parameter_bytes;
   if (kernel->description) function_take_description(function, kernel->description);
-  return put_FunctionGet(module->wire, kernel->function, kernel->index, kernel->name,
-                         (uint32_t)strlen(kernel->name));
+  return put_FunctionGet(session_here(), module->wire, kernel->function, kernel->index,
+                         kernel->name, (uint32_t)strlen(kernel->name));
 }
 
 // After a reset.
@@ -79,12 +80,13 @@ static CUresult bind_again(struct function *function) {
   CUresult result = CUDA_SUCCESS;
   pthread_mutex_lock(&module_lock);
   struct module *module = handle_object(WIRE_KIND_MODULE, function->module);
+  struct session *session = session_here();
   if (!function->wire) {
     result = module ? module_revive(module) : CUDA_ERROR_INVALID_HANDLE;
-    uint64_t wire = result ? 0 : handle_mint(WIRE_KIND_FUNCTION, function);
+    uint64_t wire = result ? 0 : handle_mint(session, WIRE_KIND_FUNCTION, function);
     if (!result && !wire) result = CUDA_ERROR_OUT_OF_MEMORY;
     if (!result)
-      result = put_FunctionGet(module->wire, wire, function->index, function->name,
+      result = put_FunctionGet(session, module->wire, wire, function->index, function->name,
                                (uint32_t)strlen(function->name));
     if (!result) function->wire = wire;
   }
@@ -120,7 +122,8 @@ CUresult module_get_function(void *out, struct module *module, const char *name)
   for (uint32_t i = 0; i < module->listed && !kernel; i++)
     if (strcmp(module->kernels[i].name, name) == 0) kernel = &module->kernels[i];
   result = CUDA_ERROR_NOT_FOUND;
-  if (!kernel && module->listed < module->kernel_count) kernel = find_remote(module, name, &result);
+  if (!kernel && module->listed < module->kernel_count)
+    kernel = find_remote(session_here(), module, name, &result);
   if (!kernel) return result;
   result = kernel->function ? CUDA_SUCCESS : bind(module, kernel);
   if (!result) *(uint64_t *)out = kernel->function;
@@ -165,7 +168,8 @@ static CUresult ask_global(struct module *module, const char *name, struct globa
   struct thread_session before = session_switch(module->session);
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_ModuleGlobal(module->wire, name, (uint32_t)strlen(name), &answer);
+  CUresult result =
+      ask_ModuleGlobal(session_here(), module->wire, name, (uint32_t)strlen(name), &answer);
   if (!result) {
     const struct wire_ModuleGlobal_reply *reply = answer.reply;
     *found = module_add_global(module, name, (uint32_t)strlen(name), reply->address, reply->size,

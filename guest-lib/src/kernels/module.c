@@ -176,7 +176,8 @@ static CUresult forget_module(struct module *module, _Bool tell) {
     retire_wire(WIRE_KIND_FUNCTION, own, wires[i]);
     function_free(function);
   }
-  CUresult result = tell && module->wire ? put_ModuleUnload(module->wire) : CUDA_SUCCESS;
+  CUresult result =
+      tell && module->wire ? put_ModuleUnload(session_here(), module->wire) : CUDA_SUCCESS;
   // Indices can be used again now that their end is in the batch.
   for (uint32_t i = 0; i < module->listed; i++) {
     uint64_t own = module->kernels[i].function;
@@ -209,32 +210,33 @@ static void detach_library(struct module *module) {
 
 // ---- loading -----------------------------------------------------------------------------------
 
-static CUresult ask_open(uint64_t wire, const struct module *module, int library,
-                         struct answer *answer) {
+static CUresult ask_open(struct session *session, uint64_t wire, const struct module *module,
+                         int library, struct answer *answer) {
   answer_init(answer);
-  return ask_ModuleOpen(wire, module->hash[0], module->hash[1], module->hash[2], module->hash[3],
-                        module->size, (uint32_t)library, module->options,
+  return ask_ModuleOpen(session, wire, module->hash[0], module->hash[1], module->hash[2],
+                        module->hash[3], module->size, (uint32_t)library, module->options,
                         module->option_count * (uint32_t)sizeof *module->options, answer);
 }
 
 // Its bytes go first where the server is not likely to have them, and again where it says so.
 static CUresult ask_for(const struct module *module, const struct image *image, int library,
                         struct answer *answer) {
-  CUresult result = image_goes_along(image) ? image_send(image) : CUDA_SUCCESS;
-  if (!result) result = ask_open(module->own, module, library, answer);
+  struct session *session = session_here();
+  CUresult result = image_goes_along(session, image) ? image_send(session, image) : CUDA_SUCCESS;
+  if (!result) result = ask_open(session, module->own, module, library, answer);
   const struct wire_ModuleOpen_reply *reply = answer->reply;
   if (result || reply->state != WIRE_MODULE_WANTED) return result;
   answer_free(answer);
-  result = image_send(image);
-  return result ? result : ask_open(module->own, module, library, answer);
+  result = image_send(session, image);
+  return result ? result : ask_open(session, module->own, module, library, answer);
 }
 
-static struct module *new_module(const struct image *image, int library, const struct jit *jit,
-                                 _Bool kept) {
+static struct module *new_module(struct session *session, const struct image *image, int library,
+                                 const struct jit *jit, _Bool kept) {
   struct module *module = calloc(1, sizeof *module);
   if (!module) return NULL;
   module->context = library ? 0 : context_current_handle();
-  module->session = session_here();
+  module->session = session;
   memcpy(module->hash, image->hash, sizeof module->hash);
   module->size = image->size;
   if (jit->count) {
@@ -245,8 +247,8 @@ static struct module *new_module(const struct image *image, int library, const s
     if (module->options) memcpy(module->options, options.travel, bytes);
     module->option_count = module->options ? options.count : 0;
   }
-  module->own =
-      kept ? handle_mint_for_any(WIRE_KIND_MODULE, module) : handle_mint(WIRE_KIND_MODULE, module);
+  module->own = kept ? handle_mint_for_any(WIRE_KIND_MODULE, module)
+                     : handle_mint(session, WIRE_KIND_MODULE, module);
   if (module->own) return module;
   free(module->options);
   free(module);
@@ -280,13 +282,14 @@ static void say_unfit(const struct image *image) {
 
 CUresult module_load(struct image *image, int library, const struct jit *jit, _Bool kept,
                      uint64_t *out) {
-  struct module *module = new_module(image, library, jit, kept);
+  struct module *module = new_module(session_here(), image, library, jit, kept);
   if (!module) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t handle = module->own;
   uint32_t index;
   struct answer asked = {0}, *answer = &asked;
-  CUresult result = !jit->count && expected_take(image, &answer, &index)
-                        ? put_ModuleTake(handle, index)
+  struct session *session = session_here();
+  CUresult result = !jit->count && expected_take(session, image, &answer, &index)
+                        ? put_ModuleTake(session, handle, index)
                         : ask_for(module, image, library, answer);
   const struct wire_ModuleOpen_reply *reply = answer->reply;
   struct jit_texts texts = {0};
@@ -313,7 +316,7 @@ CUresult module_load(struct image *image, int library, const struct jit *jit, _B
   // server did load.
   if (reply && !answer->result && reply->state == WIRE_MODULE_LOADED) {
     module->wire = handle;
-    image_is_known(image->hash);
+    image_is_known(session, image->hash);
   }
   answer_free(answer);
   if (result) {
@@ -333,9 +336,10 @@ CUresult module_end(struct module *module) { return forget_module(module, 1); }
 CUresult module_revive(struct module *module) {
   if (module->wire) return CUDA_SUCCESS;
   struct thread_session before = session_switch(module->session);
-  uint64_t wire = handle_mint(WIRE_KIND_MODULE, module);
+  uint64_t wire = handle_mint(session_here(), WIRE_KIND_MODULE, module);
   struct answer answer = {0};
-  CUresult result = wire ? ask_open(wire, module, 1, &answer) : CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result =
+      wire ? ask_open(session_here(), wire, module, 1, &answer) : CUDA_ERROR_OUT_OF_MEMORY;
   const struct wire_ModuleOpen_reply *reply = answer.reply;
   if (!result && reply->state != WIRE_MODULE_LOADED) result = CUDA_ERROR_INVALID_HANDLE;
   answer_free(&answer);
@@ -386,8 +390,8 @@ static void forget(uint64_t handle, void *object, void *context) {
     detach_library(module);
 }
 
-void module_forget_all(void) {
-  expected_forget();
+void module_forget_all(struct session *session) {
+  expected_forget(session);
   handle_each(WIRE_KIND_MODULE, forget, NULL);
 }
 void module_destroy_of(uint64_t context) { handle_each(WIRE_KIND_MODULE, forget, &context); }

@@ -28,14 +28,14 @@ struct function {
   struct occupancy *occupancy;  // what is known of it, see occupancy.c
   struct staged *staged;        // see staged_launch.c
   // For the kernel of a library: the session whose device has this one, and the same kernel on the
-  // devices of other sessions (library.h). Otherwise SESSION_ANY.
-  unsigned session;
+  // devices of other sessions (library.h). Otherwise NULL.
+  struct session *session;
   struct function *_Atomic beside[SESSIONS_MAX];
 };
 
 // To be called after a reset of the context: ends all modules, as the server has none of them any
 // more. Libraries stay, and are loaded again when they are used.
-void module_forget_all(void);
+void module_forget_all(struct session *session);
 // Unloads the modules that were loaded in a created context, which ends.
 void module_destroy_of(uint64_t context);
 

@@ -44,7 +44,8 @@ static CUresult ask(uint64_t wire, unsigned flags, const struct wire_block_shape
                     uint32_t count, uint8_t *blocks) {
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_Occupancies(wire, flags, shapes, count * (uint32_t)sizeof *shapes, &answer);
+  CUresult result = ask_Occupancies(session_here(), wire, flags, shapes,
+                                    count * (uint32_t)sizeof *shapes, &answer);
   if (!result) {
     const struct wire_Occupancies_reply *reply = answer.reply;
     if (reply->blocks_size == count && reply->reply.header.size - sizeof *reply >= count)
@@ -108,19 +109,21 @@ static CUresult table_for(struct function *function, uint64_t wire, int most, si
   return result;
 }
 
-static CUresult most_threads(struct function *function, uint64_t wire, int *most) {
-  CUresult result = function_describe(function, wire);
+static CUresult most_threads(struct session *session, struct function *function, uint64_t wire,
+                             int *most) {
+  CUresult result = function_describe(session, function, wire);
   if (result) return result;
-  result = function_attribute(function, wire, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, most);
+  result =
+      function_attribute(session, function, wire, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, most);
   // A server's number, and a program loops over what lies below it.
   if (!result && *most > WIRE_OCCUPANCY_SIZES * WIRE_WARP) *most = WIRE_OCCUPANCY_SIZES * WIRE_WARP;
   return result;
 }
 
-CUresult function_occupancy(struct function *function, uint64_t wire, int threads, size_t shared,
-                            unsigned flags, int *blocks) {
+CUresult function_occupancy(struct session *session, struct function *function, uint64_t wire,
+                            int threads, size_t shared, unsigned flags, int *blocks) {
   int most;
-  CUresult result = most_threads(function, wire, &most);
+  CUresult result = most_threads(session, function, wire, &most);
   if (result) return result;
   int warps = warps_of(threads, most);
   *blocks = 0;
@@ -143,7 +146,8 @@ CUresult guest_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBloc
   if (result) return result;
   if (!numBlocks || blockSize <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
     return CUDA_ERROR_INVALID_VALUE;
-  return function_occupancy(function, wire, blockSize, dynamicSMemSize, flags, numBlocks);
+  return function_occupancy(session_here(), function, wire, blockSize, dynamicSMemSize, flags,
+                            numBlocks);
 }
 
 CUresult guest_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func,
@@ -165,7 +169,7 @@ CUresult guest_cuOccupancyMaxPotentialBlockSizeWithFlags(
       flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
     return CUDA_ERROR_INVALID_VALUE;
   int allowed;
-  if ((result = most_threads(function, wire, &allowed))) return result;
+  if ((result = most_threads(session_here(), function, wire, &allowed))) return result;
   int most = blockSizeLimit > 0 && blockSizeLimit < allowed ? blockSizeLimit : allowed;
   int count = warps_of(most, most);
   uint8_t blocks[WIRE_OCCUPANCY_SIZES];
@@ -222,9 +226,9 @@ static CUresult ask_clusters(int *out, CUfunction func, const CUlaunchConfig *co
   if (result) return result;
   struct answer answer;
   answer_init(&answer);
-  result = ask_OccupancyClusters(wire, most, config->gridDimX, config->gridDimY, config->gridDimZ,
-                                 config->blockDimX, config->blockDimY, config->blockDimZ,
-                                 config->sharedMemBytes, attributes.travel,
+  result = ask_OccupancyClusters(session_here(), wire, most, config->gridDimX, config->gridDimY,
+                                 config->gridDimZ, config->blockDimX, config->blockDimY,
+                                 config->blockDimZ, config->sharedMemBytes, attributes.travel,
                                  attributes.count * (uint32_t)sizeof *attributes.travel, &answer);
   if (!result) *out = ((const struct wire_OccupancyClusters_reply *)answer.reply)->clusters;
   answer_free(&answer);

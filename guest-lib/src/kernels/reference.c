@@ -47,7 +47,8 @@ static struct reference *add(uint64_t module, const char *name, _Bool surface) {
   struct reference *reference = calloc(1, sizeof *reference);
   if (!reference) return NULL;
   reference->name = strdup(name);
-  reference->handle = reference->name ? handle_mint(WIRE_KIND_REFERENCE, reference) : 0;
+  reference->handle =
+      reference->name ? handle_mint(session_here(), WIRE_KIND_REFERENCE, reference) : 0;
   if (!reference->handle) {
     free(reference->name);
     free(reference);
@@ -96,8 +97,9 @@ void reference_destroy_of(uint64_t context) {
 static CUresult ask(const struct module *module, struct reference *reference) {
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_ReferenceGet(module->wire, reference->handle, reference->surface,
-                                     reference->name, (uint32_t)strlen(reference->name), &answer);
+  CUresult result =
+      ask_ReferenceGet(session_here(), module->wire, reference->handle, reference->surface,
+                       reference->name, (uint32_t)strlen(reference->name), &answer);
   answer_free(&answer);
   if (answer.result) drop(&references);
   return result;
@@ -138,9 +140,9 @@ static CUresult send(const struct reference *reference) {
   struct resource r = {0};
   // What it was bound to may be gone: then it is bound to nothing.
   _Bool bound = reference->bound && resource_read(&reference->resource, &r) == CUDA_SUCCESS;
-  return put_TextureReferenceSet(reference->handle, bound, r.kind, r.format, r.channels, r.array,
-                                 r.address, r.width, r.height, r.pitch, reference->format,
-                                 reference->channels, &reference->settings,
+  return put_TextureReferenceSet(session_here(), reference->handle, bound, r.kind, r.format,
+                                 r.channels, r.array, r.address, r.width, r.height, r.pitch,
+                                 reference->format, reference->channels, &reference->settings,
                                  sizeof reference->settings);
 }
 
@@ -434,7 +436,7 @@ CUresult guest_cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray, unsigned in
     return end(CUDA_ERROR_INVALID_VALUE);
   reference->resource.res.array.hArray = hArray;
   reference->bound = 1;
-  return end(put_SurfaceReferenceSet(reference->handle, array->wire));
+  return end(put_SurfaceReferenceSet(session_here(), reference->handle, array->wire));
 }
 
 CUresult guest_cuSurfRefGetArray(CUarray *phArray, CUsurfref hSurfRef) {

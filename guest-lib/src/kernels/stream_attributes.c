@@ -39,7 +39,7 @@ static CUresult tell(uint64_t wire, int place, const CUstreamAttrValue *value) {
   if (known[place] == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW &&
       memory_check((uint64_t)(uintptr_t)window->base_ptr, window->num_bytes))
     return CUDA_SUCCESS;
-  return put_StreamAttribute(wire, known[place], value, sizeof *value);
+  return put_StreamAttribute(session_here(), wire, known[place], value, sizeof *value);
 }
 
 CUresult guest_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr,

@@ -37,12 +37,12 @@ static _Bool find(struct holding *holding, uint64_t address, struct allocation *
 
 static void forget(struct holding *holding) {
   struct host_block *block = (struct host_block *)holding;
-  unsigned session = session_here();
-  if (!block->mapped[session]) return;
-  host_forget_block(block);
-  block->mapped[session] = 0;
-  block->stale[session] = 0;
-  memory_discharge_pinned(holding->size);
+  struct session *session = session_here();
+  if (!block->mapped[session->number]) return;
+  host_forget_block(session, block);
+  block->mapped[session->number] = 0;
+  block->stale[session->number] = 0;
+  memory_discharge_pinned(session, holding->size);
 }
 
 static const struct holding_kind kind = {find, forget, NULL};
@@ -75,7 +75,7 @@ static struct host_block *make(uint64_t size, _Bool small) {
   block->holding = (struct holding){.address = address, .size = bytes, .kind = &kind};
   block->small = small;
   window_put(&block->holding);
-  block->holding.session = SESSION_ANY;
+  block->holding.session = NULL;
   host_blocks++;
   return block;
 }
@@ -158,18 +158,22 @@ void host_block_release(struct host_block *block, uint64_t address, size_t size)
   give(block, address, host_block_round(size));
 }
 
-_Bool host_block_is_stale(const struct host_block *block) { return block->stale[session_here()]; }
+_Bool host_block_is_stale(struct session *session, const struct host_block *block) {
+  return block->stale[session->number];
+}
 
 CUresult host_block_map(struct host_block *block) {
-  unsigned *mapped = &block->mapped[session_here()];
+  struct session *session = session_here();
+  unsigned *mapped = &block->mapped[session->number];
   if (!*mapped) {
     const struct holding *at = &block->holding;
-    if (!memory_charge_pinned(at->size)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!memory_charge_pinned(session, at->size)) return CUDA_ERROR_OUT_OF_MEMORY;
     uint32_t device = device_get(device_here())->server_ordinal;
-    CUresult result = memory_pinned_is_apart() ? put_PinnedMap(at->address, at->size, device)
-                                               : put_MemoryMap(at->address, at->size, device);
+    CUresult result = memory_pinned_is_apart(session)
+                          ? put_PinnedMap(session, at->address, at->size, device)
+                          : put_MemoryMap(session, at->address, at->size, device);
     if (result) {
-      memory_discharge_pinned(at->size);
+      memory_discharge_pinned(session, at->size);
       return result;
     }
   }
@@ -177,10 +181,9 @@ CUresult host_block_map(struct host_block *block) {
   return CUDA_SUCCESS;
 }
 
-void host_block_unmap(struct host_block *block) {
-  unsigned session = session_here();
-  block->stale[session] = --block->mapped[session] != 0;
-  if (block->mapped[session]) return;
-  put_MemoryUnmap(block->holding.address, block->holding.size);
-  memory_discharge_pinned(block->holding.size);
+void host_block_unmap(struct session *session, struct host_block *block) {
+  block->stale[session->number] = --block->mapped[session->number] != 0;
+  if (block->mapped[session->number]) return;
+  put_MemoryUnmap(session, block->holding.address, block->holding.size);
+  memory_discharge_pinned(session, block->holding.size);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "memory/memory.h"
+#include "session/session.h"
 
 struct host_block;
 
@@ -29,8 +30,8 @@ const void *host_block_owner(uint64_t address);
 
 // The device has memory there, which counts towards the limit, as often as it is mapped.
 CUresult host_block_map(struct host_block *block);
-void host_block_unmap(struct host_block *block);
+void host_block_unmap(struct session *session, struct host_block *block);
 // Whether it may not be zero where nothing has been written.
-_Bool host_block_is_stale(const struct host_block *block);
+_Bool host_block_is_stale(struct session *session, const struct host_block *block);
 
 #endif

@@ -76,9 +76,9 @@ static void take_out(struct host_range *range) {
 // shared.
 static CUresult finish_downloads(void) {
   CUresult result = CUDA_SUCCESS;
-  for (int session = 0; session < session_count && !result; session++) {
-    struct thread_session before = session_switch((unsigned)session);
-    if (answer_outstanding()) result = context_synchronize();
+  for (struct session *session = sessions; session < sessions_end() && !result; session++) {
+    struct thread_session before = session_switch(session);
+    if (answer_outstanding(session)) result = context_synchronize(session);
     session_back(before);
   }
   return result;
@@ -87,8 +87,8 @@ static CUresult finish_downloads(void) {
 // What the device does with a range is done, and, where it is wanted, what that made is here.
 static CUresult finish_work(const struct host_range *range, _Bool wanted) {
   struct thread_session before = session_switch(range->session);
-  CUresult result = context_synchronize();
-  if (!guest_is_lost()) pages_have_waited();
+  CUresult result = context_synchronize(session_here());
+  if (!guest_is_lost()) pages_have_waited(session_here());
   if (!guest_is_lost() && wanted) pages_bring_all(range->device);
   session_back(before);
   return result;
@@ -187,13 +187,14 @@ static CUresult share(struct host_range *range) {
   CUresult result = host_block_map(range->block);
   if (result) return result;
   if (in_window(range))
-    result = pages_share_pinned(address, host_block_round(size), host_block_view(address),
-                                !host_block_is_stale(range->block));
+    result = pages_share_pinned(session_here(), address, host_block_round(size),
+                                host_block_view(address),
+                                !host_block_is_stale(session_here(), range->block));
   else
-    result = pages_share_own(address, size, range->base,
+    result = pages_share_own(session_here(), address, size, range->base,
                              range->registered && range->flags & CU_MEMHOSTREGISTER_READ_ONLY);
   if (result) {
-    host_block_unmap(range->block);
+    host_block_unmap(session_here(), range->block);
     return result;
   }
   range->shared = 1;
@@ -211,17 +212,17 @@ static void end_sharing(struct host_range *range, _Bool tell) {
   range->shared = 0;
   host_shared--;
   if (!in_window(range)) host_shadows--;
-  if (tell) host_block_unmap(range->block);
+  if (tell) host_block_unmap(session_here(), range->block);
   session_back(before);
 }
 
-CUresult host_share(uint64_t address) {
+CUresult host_share(struct session *session, uint64_t address) {
   pthread_mutex_lock(&memory_lock);
   const struct host_range *there = on_device_locked(address);
   const struct host_range range = there ? *there : (struct host_range){0};
   pthread_mutex_unlock(&memory_lock);
   if (!there) return CUDA_ERROR_INVALID_VALUE;
-  if (range.shared && range.session == session_here()) return CUDA_SUCCESS;
+  if (range.shared && range.session == session) return CUDA_SUCCESS;
   use_views();
   CUresult result = finish_downloads();
   // Another device has it: it moves to this one's.
@@ -230,15 +231,15 @@ CUresult host_share(uint64_t address) {
   pthread_mutex_lock(&memory_lock);
   for (int attempt = 0; attempt < 2; attempt++) {
     struct host_range *found = on_device_locked(address);
-    if (found && found->shared && found->session != session_here()) end_sharing(found, 1);
+    if (found && found->shared && found->session != session) end_sharing(found, 1);
     if (!found)
       result = CUDA_ERROR_INVALID_VALUE;
     else
       result = found->shared ? CUDA_SUCCESS : share(found);
     if (result != CUDA_ERROR_OUT_OF_MEMORY || attempt) break;
     uint64_t size = found->size;
-    if (memory_make_room()) break;
-    memory_log_shortage(size);
+    if (memory_make_room(session)) break;
+    memory_log_shortage(session, size);
   }
   pthread_mutex_unlock(&memory_lock);
   return result;
@@ -253,9 +254,9 @@ CUresult host_share_named(const unsigned char *parameters, uint32_t size) {
     memcpy(&value, parameters + at, sizeof value);
     if (managed && window_has(value) && memory_bring_managed(value) == CUDA_ERROR_OUT_OF_MEMORY)
       return CUDA_ERROR_OUT_OF_MEMORY;
-    if (window_is_host(value) && host_share(value) == CUDA_ERROR_OUT_OF_MEMORY)
+    if (window_is_host(value) && host_share(session_here(), value) == CUDA_ERROR_OUT_OF_MEMORY)
       return CUDA_ERROR_OUT_OF_MEMORY;
-    if (variables && !window_has(value) && variable_is_out_of_reach(value))
+    if (variables && !window_has(value) && variable_is_out_of_reach(session_here(), value))
       return CUDA_ERROR_NOT_SUPPORTED;
   }
   return CUDA_SUCCESS;
@@ -274,9 +275,9 @@ _Bool host_find_allocation(uint64_t address, struct allocation *found) {
   return 1;
 }
 
-void host_forget_block(const struct host_block *block) {
+void host_forget_block(struct session *session, const struct host_block *block) {
   for (size_t i = 0; i < count; i++)
-    if (ranges[i].block == block && ranges[i].session == session_here()) end_sharing(&ranges[i], 0);
+    if (ranges[i].block == block && ranges[i].session == session) end_sharing(&ranges[i], 0);
 }
 
 // ---- its end -----------------------------------------------------------------------------------
@@ -288,7 +289,7 @@ static CUresult take(void *p, int registered, CUresult absent, struct host_range
   CUresult result = finish_downloads();
   if (!result && ours && found.shared) result = finish_work(&found, 0);
   if (guest_is_lost()) return result;
-  if (result) guest_async_error(result);  // of work before
+  if (result) guest_async_error(session_here(), result);  // of work before
   result = CUDA_SUCCESS;
   pthread_mutex_lock(&memory_lock);
   struct host_range *range = find_locked(p);
@@ -360,7 +361,7 @@ CUresult guest_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigne
   struct host_range range;
   if (!pdptr || Flags || !host_find(p, &range)) return CUDA_ERROR_INVALID_VALUE;
   uint64_t address = host_device_address(p);
-  CUresult result = address ? host_share(address) : CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = address ? host_share(session_here(), address) : CUDA_ERROR_OUT_OF_MEMORY;
   if (!result) *pdptr = address;
   return result;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
+#include "session/session.h"
 
 struct host_range {
   void *base;
@@ -17,7 +18,7 @@ struct host_range {
   int registered;            // the program's own memory
   _Bool outside;             // not in the window, though allocated: no address was to be had there
   _Bool shared;              // a device reaches it,
-  unsigned session;          // this session's: one at a time
+  struct session *session;   // this session's: one at a time
   uint64_t device;           // its address for the device; 0: it has none yet
   struct host_block *block;  // where that lies
 };
@@ -33,7 +34,7 @@ _Bool host_find_on_device(uint64_t address, struct host_range *found);
 
 // Sees to it that the device reaches what it would have at `address`. OUT_OF_MEMORY when the
 // session has no more, INVALID_VALUE when there is nothing.
-CUresult host_share(uint64_t address);
+CUresult host_share(struct session *session, uint64_t address);
 // The same of all that a kernel's parameters name.
 CUresult host_share_named(const unsigned char *parameters, uint32_t size);
 

@@ -27,7 +27,7 @@ struct leaving {
   void *object;
 };
 
-static struct budget {
+struct budget {
   uint64_t limit;
   uint64_t pinned_limit;   // of pinned memory, what does not count towards the limit
   uint64_t pinned;         // bytes of pinned memory that the device reaches
@@ -37,74 +37,79 @@ static struct budget {
   uint64_t leaving_bytes;  // of them, in granules whose every allocation is leaving
   struct leaving *queue;   // [first, first + count) of `room`
   size_t first, count, room;
-} budgets[SESSIONS_MAX];
+};
 
-// That of the thread's session.
-static struct budget *here(void) { return &budgets[session_here()]; }
-
-void memory_join(uint64_t limit, uint64_t pinned) {
-  here()->limit = limit & ~(uint64_t)(WIRE_GRANULE - 1);
-  here()->pinned_limit = pinned & ~(uint64_t)(WIRE_GRANULE - 1);
+_Bool budget_make(struct session *session) {
+  if (!session->budget) session->budget = calloc(1, sizeof *session->budget);
+  return session->budget != NULL;
 }
 
-uint64_t memory_limit(void) { return here()->limit; }
-uint64_t memory_unused(void) {
-  const struct budget *budget = here();
+void memory_join(struct session *session, uint64_t limit, uint64_t pinned) {
+  session->budget->limit = limit & ~(uint64_t)(WIRE_GRANULE - 1);
+  session->budget->pinned_limit = pinned & ~(uint64_t)(WIRE_GRANULE - 1);
+}
+
+uint64_t memory_limit(struct session *session) { return session->budget->limit; }
+uint64_t memory_unused(struct session *session) {
+  const struct budget *budget = session->budget;
   return budget->limit - budget->charged + budget->leaving_bytes;
 }
 
-_Bool memory_charge(uint64_t bytes) {
-  struct budget *budget = here();
+_Bool memory_charge(struct session *session, uint64_t bytes) {
+  struct budget *budget = session->budget;
   if (bytes > budget->limit || budget->charged > budget->limit - bytes) return 0;
   budget->charged += bytes;
   return 1;
 }
 
-void memory_discharge(uint64_t bytes) { here()->charged -= bytes; }
+void memory_discharge(struct session *session, uint64_t bytes) {
+  session->budget->charged -= bytes;
+}
 
 // ---- what has a limit of its own ---------------------------------------------------------------
 
-_Bool memory_pinned_is_apart(void) { return here()->pinned_limit != 0; }
+_Bool memory_pinned_is_apart(struct session *session) { return session->budget->pinned_limit != 0; }
 
 static uint64_t beyond(uint64_t bytes, uint64_t limit) { return bytes > limit ? bytes - limit : 0; }
 
-_Bool memory_charge_pinned(uint64_t bytes) {
-  struct budget *budget = here();
+_Bool memory_charge_pinned(struct session *session, uint64_t bytes) {
+  struct budget *budget = session->budget;
   uint64_t before = beyond(budget->pinned, budget->pinned_limit);
-  if (!memory_charge(beyond(budget->pinned + bytes, budget->pinned_limit) - before)) return 0;
+  if (!memory_charge(session, beyond(budget->pinned + bytes, budget->pinned_limit) - before))
+    return 0;
   budget->pinned += bytes;
   return 1;
 }
 
-void memory_discharge_pinned(uint64_t bytes) {
-  struct budget *budget = here();
+void memory_discharge_pinned(struct session *session, uint64_t bytes) {
+  struct budget *budget = session->budget;
   uint64_t before = beyond(budget->pinned, budget->pinned_limit);
   budget->pinned -= bytes;
-  memory_discharge(before - beyond(budget->pinned, budget->pinned_limit));
+  memory_discharge(session, before - beyond(budget->pinned, budget->pinned_limit));
 }
 
-CUresult memory_raise(uint64_t bytes) {
+CUresult memory_raise(struct session *session, uint64_t bytes) {
   pthread_mutex_lock(&memory_lock);
-  memory_release_settled();
-  struct budget *budget = here();
+  memory_release_settled(session);
+  struct budget *budget = session->budget;
   CUresult result = CUDA_SUCCESS;
   if (bytes > budget->raised) {
     uint64_t more = bytes - budget->raised;
-    if (!memory_charge(more)) {
-      result = memory_make_room();
-      if (!result && !memory_charge(more)) result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (!memory_charge(session, more)) {
+      result = memory_make_room(session);
+      if (!result && !memory_charge(session, more)) result = CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(more);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(session, more);
   } else {
-    memory_discharge(budget->raised - bytes);
+    memory_discharge(session, budget->raised - bytes);
   }
   if (!result) budget->raised = bytes;
   pthread_mutex_unlock(&memory_lock);
   return result;
 }
 
-void memory_log_shortage(uint64_t bytes) {
-  const struct budget *budget = here();
+void memory_log_shortage(struct session *session, uint64_t bytes) {
+  const struct budget *budget = session->budget;
   // Some programs take as much as they get, by trying: what they are told once is enough.
   static _Atomic _Bool said;
   char wanted[SIZE_TEXT], used[SIZE_TEXT], limit[SIZE_TEXT];
@@ -119,25 +124,27 @@ void memory_log_shortage(uint64_t bytes) {
 
 // ---- what is leaving ---------------------------------------------------------------------------
 
-void memory_count_leaving(int64_t bytes) { here()->leaving_bytes += (uint64_t)bytes; }
-_Bool memory_leaves(void) { return here()->count || memory_pools->waits(); }
+void memory_count_leaving(struct session *session, int64_t bytes) {
+  session->budget->leaving_bytes += (uint64_t)bytes;
+}
+_Bool memory_leaves(struct session *session) {
+  return session->budget->count || memory_pools->waits();
+}
 
 static _Bool is_settled(const struct leaving *leaving, uint64_t settled) {
   if (leaving->sequence > settled) return 0;
   _Bool good = 1;
-  for (unsigned session = 0; sessions_many() && good && session < (unsigned)session_count;
+  for (struct session *session = sessions; sessions_many() && good && session < sessions_end();
        session++) {
-    if (!leaving->visitors[session]) continue;
-    struct thread_session before = session_switch(session);
-    good = leaving->visitors[session] <= context_settled_sequence();
-    session_back(before);
+    const uint64_t sequence = leaving->visitors[session->number];
+    good = !sequence || sequence <= context_settled_sequence(session);
   }
   return good;
 }
 
-void memory_release_settled(void) {
-  struct budget *budget = here();
-  uint64_t settled = context_settled_sequence();
+void memory_release_settled(struct session *session) {
+  struct budget *budget = session->budget;
+  uint64_t settled = context_settled_sequence(session);
   while (budget->count && is_settled(&budget->queue[budget->first], settled)) {
     const struct leaving *first = &budget->queue[budget->first++];
     budget->count--;
@@ -147,15 +154,15 @@ void memory_release_settled(void) {
     }
     budget->leaving_bytes -= first->beside;
     budget->beside -= first->beside;
-    memory_discharge(first->beside);
+    memory_discharge(session, first->beside);
     first->end(first->object, 1);
   }
   if (!budget->count) budget->first = 0;
   memory_pools->release_settled();
 }
 
-_Bool memory_room_to_leave(void) {
-  struct budget *budget = here();
+_Bool memory_room_to_leave(struct session *session) {
+  struct budget *budget = session->budget;
   if (budget->first && budget->first + budget->count == budget->room) {
     memmove(budget->queue, budget->queue + budget->first, budget->count * sizeof *budget->queue);
     budget->first = 0;
@@ -163,58 +170,58 @@ _Bool memory_room_to_leave(void) {
   return grow(&budget->queue, &budget->room, budget->first + budget->count, sizeof *budget->queue);
 }
 
-static void leave(struct leaving what) {
-  struct budget *budget = here();
-  what.sequence = batch_sequence();
-  unsigned visitors = sessions_many() ? session_borrowers[session_here()] : 0;
-  for (unsigned session; sessions_take(&visitors, &session);) {
-    struct thread_session before = session_switch(session);
-    what.visitors[session] = batch_sequence();
-    session_back(before);
-  }
+static void leave(struct session *session, struct leaving what) {
+  struct budget *budget = session->budget;
+  what.sequence = batch_sequence(session);
+  unsigned visitors = sessions_many() ? session->borrowers : 0;
+  for (struct session *visitor; sessions_take(&visitors, &visitor);)
+    what.visitors[visitor->number] = batch_sequence(visitor);
   budget->queue[budget->first + budget->count++] = what;
-  memory_release_settled();
+  memory_release_settled(session);
 }
 
-void memory_release_later(uint64_t address) { leave((struct leaving){.address = address}); }
+void memory_release_later(struct session *session, uint64_t address) {
+  leave(session, (struct leaving){.address = address});
+}
 
 // ---- beside the window -------------------------------------------------------------------------
 
-CUresult memory_take_beside(uint64_t bytes) {
+CUresult memory_take_beside(struct session *session, uint64_t bytes) {
   pthread_mutex_lock(&memory_lock);
-  memory_release_settled();
-  CUresult result = memory_charge(bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  memory_release_settled(session);
+  CUresult result = memory_charge(session, bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   if (result) {
-    result = memory_make_room();
-    if (!result && !memory_charge(bytes)) result = CUDA_ERROR_OUT_OF_MEMORY;
+    result = memory_make_room(session);
+    if (!result && !memory_charge(session, bytes)) result = CUDA_ERROR_OUT_OF_MEMORY;
   }
-  if (!result) here()->beside += bytes;
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(bytes);
+  if (!result) session->budget->beside += bytes;
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(session, bytes);
   pthread_mutex_unlock(&memory_lock);
   return result;
 }
 
-CUresult memory_leave_beside(uint64_t bytes, void (*end)(void *object, _Bool tell), void *object) {
+CUresult memory_leave_beside(struct session *session, uint64_t bytes,
+                             void (*end)(void *object, _Bool tell), void *object) {
   pthread_mutex_lock(&memory_lock);
-  CUresult result = memory_room_to_leave() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = memory_room_to_leave(session) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   if (!result) {
-    here()->leaving_bytes += bytes;
-    leave((struct leaving){.beside = bytes, .end = end, .object = object});
+    session->budget->leaving_bytes += bytes;
+    leave(session, (struct leaving){.beside = bytes, .end = end, .object = object});
   }
   pthread_mutex_unlock(&memory_lock);
   return result;
 }
 
-void memory_forget_leaving(void) {
-  struct budget *budget = here();
+void memory_forget_leaving(struct session *session) {
+  struct budget *budget = session->budget;
   for (size_t i = 0; i < budget->count; i++) {
     const struct leaving *each = &budget->queue[budget->first + i];
     if (each->end) each->end(each->object, 0);
   }
   budget->count = budget->first = 0;
   budget->leaving_bytes = 0;
-  memory_discharge(budget->raised);
+  memory_discharge(session, budget->raised);
   budget->raised = 0;
-  memory_discharge(budget->beside);
+  memory_discharge(session, budget->beside);
   budget->beside = 0;
 }

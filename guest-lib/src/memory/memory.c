@@ -51,14 +51,12 @@ struct small {
 
 pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *small_blocks;
-static struct block
-    *spares[SESSIONS_MAX];  // by session, of small_blocks, one that is empty; or NULL
 
 void memory_start(uint64_t window_base, uint64_t window_size, uint64_t limit, uint64_t pinned) {
   // A quarter for pinned memory: addresses are plenty.
   window_start(window_base, window_size, window_size / 4 & ~(uint64_t)(WIRE_GRANULE - 1));
   backing_start(window_base, window_size);
-  memory_join(limit, pinned);
+  memory_join(session_here(), limit, pinned);
 }
 
 uint64_t memory_next_id(void) {
@@ -85,21 +83,23 @@ static CUresult new_block(uint64_t bytes, int device, enum allocation_kind kind,
                           struct block **out) {
   uint64_t address;
   struct block *block = calloc(1, sizeof *block);
-  if (!block || !memory_charge(bytes)) {
+  struct session *session = session_here();
+  if (!block || !memory_charge(session, bytes)) {
     free(block);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
   if (window_take(bytes, WIRE_GRANULE, &address)) {
-    result = kind == ALLOCATION_MANAGED ? pages_share(address, bytes) : CUDA_SUCCESS;
-    if (!result) result = put_MemoryMap(address, bytes, device_get(device)->server_ordinal);
+    result = kind == ALLOCATION_MANAGED ? pages_share(session, address, bytes) : CUDA_SUCCESS;
+    if (!result)
+      result = put_MemoryMap(session, address, bytes, device_get(device)->server_ordinal);
     if (result) {
       pages_unshare(address);
       window_give(address, bytes);
     }
   }
   if (result) {
-    memory_discharge(bytes);
+    memory_discharge(session, bytes);
     free(block);
     return result;
   }
@@ -114,18 +114,18 @@ static CUresult new_block(uint64_t bytes, int device, enum allocation_kind kind,
 }
 
 // Nothing uses the block any more. `tell`: the server still has memory under it.
-static void end_block(struct block *block, _Bool tell) {
+static void end_block(struct session *session, struct block *block, _Bool tell) {
   peer_end_all(&block->holding);
   if (block->kind == ALLOCATION_MANAGED) pages_unshare(block->holding.address);
-  if (tell) put_MemoryUnmap(block->holding.address, block->holding.size);
-  memory_discharge(block->holding.size);
+  if (tell) put_MemoryUnmap(session, block->holding.address, block->holding.size);
+  memory_discharge(session, block->holding.size);
   window_remove(&block->holding);
   window_give(block->holding.address, block->holding.size);
   if (block->small) {
     struct block **link = &small_blocks;
     while (*link != block) link = &(*link)->next_small;
     *link = block->next_small;
-    if (block == spares[session_here()]) spares[session_here()] = NULL;
+    if (block == session->spare) session->spare = NULL;
     free(block->small);
   }
   free(block);
@@ -146,14 +146,15 @@ static int find_units(struct small *small, unsigned units) {
 
 // Moves units of a block between free, used and leaving; a block that nothing else is in than what
 // leaves counts as leaving.
-static void count_units(struct small *small, int freed, int left) {
+static void count_units(struct session *session, struct small *small, int freed, int left) {
   _Bool before =
       small->leaving_units && small->free_units + small->leaving_units == UNITS_PER_GRANULE;
   small->free_units += (unsigned)freed;
   small->leaving_units += (unsigned)left;
   _Bool after =
       small->leaving_units && small->free_units + small->leaving_units == UNITS_PER_GRANULE;
-  if (after != before) memory_count_leaving(after ? (int64_t)WIRE_GRANULE : -(int64_t)WIRE_GRANULE);
+  if (after != before)
+    memory_count_leaving(session, after ? (int64_t)WIRE_GRANULE : -(int64_t)WIRE_GRANULE);
 }
 
 static CUresult allocate_small(uint64_t size, int device, enum allocation_kind kind,
@@ -161,9 +162,10 @@ static CUresult allocate_small(uint64_t size, int device, enum allocation_kind k
   unsigned units = (unsigned)((size + UNIT - 1) / UNIT);
   struct block *block = small_blocks;
   int at = -1;
+  struct session *session = session_here();
   for (; block; block = block->next_small)
-    if (block->device == device && block->holding.session == session_here() &&
-        block->kind == kind && (at = find_units(block->small, units)) >= 0)
+    if (block->device == device && block->holding.session == session && block->kind == kind &&
+        (at = find_units(block->small, units)) >= 0)
       break;
   if (at < 0) {
     struct small *small = calloc(1, sizeof *small);
@@ -179,12 +181,12 @@ static CUresult allocate_small(uint64_t size, int device, enum allocation_kind k
     small_blocks = block;
     at = 0;
   }
-  if (block == spares[session_here()]) spares[session_here()] = NULL;
+  if (block == session->spare) session->spare = NULL;
   struct small *small = block->small;
   memset(small->units + at, 2, units);
   small->units[at] = 1;
   small->records[at] = *record;
-  count_units(small, -(int)units, 0);
+  count_units(session, small, -(int)units, 0);
   while (small->first_free < UNITS_PER_GRANULE && small->units[small->first_free])
     small->first_free++;
   *address = block->holding.address + (uint64_t)at * UNIT;
@@ -200,7 +202,7 @@ static unsigned units_at(const struct small *small, unsigned at) {
 static void free_units(struct small *small, unsigned at) {
   unsigned count = units_at(small, at);
   memset(small->units + at, 0, count);
-  count_units(small, (int)count, -(int)count);
+  count_units(session_here(), small, (int)count, -(int)count);
   if (at < small->first_free) small->first_free = (uint16_t)at;
 }
 
@@ -208,18 +210,19 @@ static void free_units(struct small *small, unsigned at) {
 
 // In the block's session.
 static void release(struct block *block, uint64_t address) {
+  struct session *session = session_here();
   if (!block->small) {
-    memory_count_leaving(-(int64_t)block->holding.size);
-    end_block(block, 1);
+    memory_count_leaving(session, -(int64_t)block->holding.size);
+    end_block(session, block, 1);
     return;
   }
   free_units(block->small, (unsigned)((address - block->holding.address) / UNIT));
   // One empty block stays, so that a program that allocates and frees in turn does not map and
   // unmap each time.
   if (block->small->free_units < UNITS_PER_GRANULE) return;
-  if (block->kind != ALLOCATION_PLAIN) return end_block(block, 1);
-  struct block **spare = &spares[session_here()];
-  if (*spare) end_block(*spare, 1);
+  if (block->kind != ALLOCATION_PLAIN) return end_block(session, block, 1);
+  struct block **spare = &session->spare;
+  if (*spare) end_block(session, *spare, 1);
   *spare = block;
 }
 
@@ -257,48 +260,49 @@ CUresult memory_leave(uint64_t address, uint64_t *capacity) {
   if (block->small) {
     unsigned at = (unsigned)((address - block->holding.address) / UNIT);
     unsigned units = units_at(block->small, at);
-    count_units(block->small, 0, (int)units);
+    count_units(session_here(), block->small, 0, (int)units);
     *capacity = (uint64_t)units * UNIT;
   } else {
     *capacity = block->holding.size;
-    memory_count_leaving((int64_t)block->holding.size);
+    memory_count_leaving(session_here(), (int64_t)block->holding.size);
   }
   session_back(before);
   return CUDA_SUCCESS;
 }
 
-void memory_return(uint64_t address, uint64_t size, uint64_t context, uint64_t pool) {
+void memory_return(struct session *session, uint64_t address, uint64_t size, uint64_t context,
+                   uint64_t pool) {
   struct block *block = block_at(address);
   struct record record = {size, context, pool, memory_next_id()};
   if (block->small) {
     unsigned at = (unsigned)((address - block->holding.address) / UNIT);
-    count_units(block->small, 0, -(int)units_at(block->small, at));
+    count_units(session, block->small, 0, -(int)units_at(block->small, at));
     block->small->records[at] = record;
   } else {
     block->record = record;
-    memory_count_leaving(-(int64_t)block->holding.size);
+    memory_count_leaving(session, -(int64_t)block->holding.size);
   }
 }
 
-static CUresult retire(uint64_t address) {
-  if (!memory_room_to_leave()) return CUDA_ERROR_OUT_OF_MEMORY;
+static CUresult retire(struct session *session, uint64_t address) {
+  if (!memory_room_to_leave(session)) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t capacity;
   CUresult result = memory_leave(address, &capacity);
-  if (!result) memory_release_later(address);
+  if (!result) memory_release_later(session, address);
   return result;
 }
 
-CUresult memory_make_room(void) {
+CUresult memory_make_room(struct session *session) {
   CUresult result = CUDA_SUCCESS;
-  if (memory_leaves()) {
+  if (memory_leaves(session)) {
     pthread_mutex_unlock(&memory_lock);
-    result = context_synchronize();
-    if (sessions_many()) sessions_settle(session_borrowers[session_here()]);
+    result = context_synchronize(session);
+    if (sessions_many()) sessions_settle(session->borrowers);
     pthread_mutex_lock(&memory_lock);
   }
-  memory_release_settled();
-  struct block *spare = spares[session_here()];
-  if (spare) end_block(spare, 1);
+  memory_release_settled(session);
+  struct block *spare = session->spare;
+  if (spare) end_block(session, spare, 1);
   return result;
 }
 
@@ -311,10 +315,11 @@ uint64_t memory_capacity(uint64_t size) {
 
 static CUresult allocate(uint64_t size, int device, uint64_t context, uint64_t pool,
                          enum allocation_kind kind, uint64_t *address) {
-  memory_release_settled();
+  struct session *session = session_here();
+  memory_release_settled(session);
   struct record record = {size, context, pool, memory_next_id()};
   if (size <= SMALL_MAX) return allocate_small(size, device, kind, &record, address);
-  if (size > memory_limit()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (size > memory_limit(session)) return CUDA_ERROR_OUT_OF_MEMORY;
   struct block *block;
   CUresult result = new_block(memory_capacity(size), device, kind, &block);
   if (result) return result;
@@ -332,15 +337,16 @@ CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *ou
   if (!out || !size) return CUDA_ERROR_INVALID_VALUE;
   uint64_t address, context = context_current_handle();
   int device = device_here();
-  if (sessions_many() && kind == ALLOCATION_MANAGED) peer_join_all(session_here());
+  struct session *session = session_here();
+  if (sessions_many() && kind == ALLOCATION_MANAGED) peer_join_all(session);
   pthread_mutex_lock(&memory_lock);
   CUresult result = allocate(size, device, context, 0, kind, &address);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     // What was freed counts as free: wait until nothing uses it any more, as freeing does locally.
-    result = memory_make_room();
+    result = memory_make_room(session);
     if (!result) result = allocate(size, device, context, 0, kind, &address);
   }
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(size);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(session, size);
   pthread_mutex_unlock(&memory_lock);
   if (!result) *out = address;
   return result;
@@ -350,7 +356,7 @@ CUresult memory_free(uint64_t address) {
   pthread_mutex_lock(&memory_lock);
   const struct holding *holding = window_at(address);
   if (holding) session_use(holding->session);
-  CUresult result = retire(address);
+  CUresult result = retire(session_here(), address);
   pthread_mutex_unlock(&memory_lock);
   return result;
 }
@@ -360,53 +366,53 @@ CUresult memory_free(uint64_t address) {
 // With the lock held, and all of it on the host.
 static CUresult move_block(struct block *block) {
   uint64_t address = block->holding.address, bytes = block->holding.size;
-  unsigned from = block->holding.session;
-  if (!memory_charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUresult result = put_MemoryMap(address, bytes, device_get(device_here())->server_ordinal);
+  struct session *from = block->holding.session;
+  if (!memory_charge(session_here(), bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result =
+      put_MemoryMap(session_here(), address, bytes, device_get(device_here())->server_ordinal);
   if (result) {
-    memory_discharge(bytes);
+    memory_discharge(session_here(), bytes);
     return result;
   }
   peer_end_all(&block->holding);
   block->holding.loan = 0;
   block->holding.session = session_here();
-  pages_move(address);
+  pages_move(session_here(), address);
   struct thread_session before = session_switch(from);
-  put_MemoryUnmap(address, bytes);
-  memory_discharge(bytes);
+  put_MemoryUnmap(from, address, bytes);
+  memory_discharge(session_here(), bytes);
   session_back(before);
   open_managed(block);
   return CUDA_SUCCESS;
 }
 
 // Whose it is, when that is another session whose memory the thread's does not reach.
-static struct block *elsewhere(uint64_t address) {
+static struct block *elsewhere(struct session *session, uint64_t address) {
   struct block *block = block_at(address);
   if (!block || block->kind != ALLOCATION_MANAGED) return NULL;
   const struct holding *holding = &block->holding;
-  return holding->session == session_here() || sessions_have(holding->visitors, session_here())
-             ? NULL
-             : block;
+  return holding->session == session || sessions_have(holding->visitors, session) ? NULL : block;
 }
 
 CUresult memory_bring_managed(uint64_t address) {
   CUresult result = CUDA_SUCCESS;
   pthread_mutex_lock(&memory_lock);
-  struct block *block = elsewhere(address);
+  struct block *block = elsewhere(session_here(), address);
   if (block) {
     uint64_t start = block->holding.address;
     unsigned visitors = block->holding.visitors;
     struct thread_session before = session_switch(block->holding.session);
     pthread_mutex_unlock(&memory_lock);
-    result = context_synchronize();
+    result = context_synchronize(session_here());
     sessions_settle(visitors);
     peer_join_all(before.session);
     if (!guest_is_lost()) pages_bring_all(start);
     session_back(before);
     pthread_mutex_lock(&memory_lock);
-    block = elsewhere(address);
+    block = elsewhere(session_here(), address);
     if (block && !guest_is_lost()) result = move_block(block);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(block->holding.size);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+      memory_log_shortage(session_here(), block->holding.size);
   }
   pthread_mutex_unlock(&memory_lock);
   return result;
@@ -438,9 +444,11 @@ static _Bool find_in_block(struct holding *holding, uint64_t address, struct all
   return 1;
 }
 
-static void forget_block(struct holding *holding) { end_block((struct block *)holding, 0); }
+static void forget_block(struct holding *holding) {
+  end_block(session_here(), (struct block *)holding, 0);
+}
 
-static _Bool block_opens(const struct holding *holding, unsigned visitor) {
+static _Bool block_opens(const struct holding *holding, struct session *visitor) {
   (void)visitor;
   return ((const struct block *)holding)->kind == ALLOCATION_PLAIN;
 }
@@ -452,11 +460,11 @@ static void forget(struct holding *holding, void *context) {
   if (holding->kind->forget) holding->kind->forget(holding);
 }
 
-void memory_forget_all(void) {
+void memory_forget_all(struct session *session) {
   pthread_mutex_lock(&memory_lock);
   window_each(forget, NULL);
-  memory_forget_leaving();
-  variables_forget_all();
+  memory_forget_leaving(session);
+  variables_forget_all(session);
   memory_pools->forget_all();
   pthread_mutex_unlock(&memory_lock);
 }
@@ -467,13 +475,13 @@ static void destroy_in(struct holding *holding, void *context) {
   struct block *block = block_at(start);
   if (!block) return;
   if (!block->small) {
-    if (block->record.size && block->record.context == owner) retire(start);
+    if (block->record.size && block->record.context == owner) retire(session_here(), start);
     return;
   }
   for (unsigned u = 0; block_at(start) == block && u < UNITS_PER_GRANULE; u++) {
     const struct record *record = &block->small->records[u];
     if (block->small->units[u] == 1 && record->size && record->context == owner)
-      retire(start + (uint64_t)u * UNIT);
+      retire(session_here(), start + (uint64_t)u * UNIT);
   }
 }
 
@@ -488,11 +496,12 @@ void memory_destroy_of(uint64_t context) {
 CUresult guest_cuMemGetInfo_v2(size_t *free, size_t *total) {
   if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&memory_lock);
-  memory_release_settled();
+  struct session *session = session_here();
+  memory_release_settled(session);
   // Whole granules: so much can be allocated, in one piece.
-  *free = (memory_unused() & ~(uint64_t)(WIRE_GRANULE - 1)) +
-          (spares[session_here()] ? WIRE_GRANULE : 0);
-  *total = memory_limit();
+  *free = (memory_unused(session) & ~(uint64_t)(WIRE_GRANULE - 1)) +
+          (session->spare ? WIRE_GRANULE : 0);
+  *total = memory_limit(session);
   pthread_mutex_unlock(&memory_lock);
   return CUDA_SUCCESS;
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
+#include "session/session.h"
 
 enum allocation_kind {
   ALLOCATION_PLAIN,
@@ -21,7 +22,7 @@ enum allocation_kind {
 // What an address belongs to.
 struct allocation {
   enum allocation_kind kind;
-  unsigned session;  // whose server has it
+  struct session *session;  // whose server has it
   int device;
   uint64_t address;
   uint64_t size;     // as asked for
@@ -42,7 +43,7 @@ void memory_start(uint64_t window_base, uint64_t window_size, uint64_t limit, ui
 extern pthread_mutex_t memory_lock;
 // With it: waits until what was freed is used by no work any more, and gives it back. The lock is
 // let go meanwhile.
-CUresult memory_make_room(void);
+CUresult memory_make_room(struct session *session);
 uint64_t memory_next_id(void);  // names an allocation, unlike any other
 
 // ---- with the lock: the ways that the memory of an allocation goes ----
@@ -57,7 +58,8 @@ uint64_t memory_capacity(uint64_t size);
 // `capacity`: how much could lie there.
 CUresult memory_leave(uint64_t address, uint64_t *capacity);
 // It is one again, of another size within its capacity.
-void memory_return(uint64_t address, uint64_t size, uint64_t context, uint64_t pool);
+void memory_return(struct session *session, uint64_t address, uint64_t size, uint64_t context,
+                   uint64_t pool);
 // It has left, and no work uses it any more.
 void memory_release(uint64_t address);
 
@@ -71,7 +73,7 @@ CUresult memory_free(uint64_t address);
 CUresult memory_bring_managed(uint64_t address);
 
 // A reset of the context, or the end of a created one.
-void memory_forget_all(void);
+void memory_forget_all(struct session *session);
 void memory_destroy_of(uint64_t context);
 
 #endif

@@ -12,7 +12,7 @@
 
 _Bool memory_find_locked(uint64_t address, struct allocation *found) {
   struct holding *holding = window_at(address);
-  if (!holding) return variable_find(address, found);
+  if (!holding) return variable_find(session_here(), address, found);
   if (!holding->kind->find(holding, address, found)) return 0;
   found->session = holding->session;
   return 1;
@@ -48,7 +48,7 @@ static _Bool covered(uint64_t address, uint64_t size) {
 static CUresult check(uint64_t address, uint64_t size, _Bool writes) {
   if (!size) return CUDA_SUCCESS;
   if (window_is_host(address)) {
-    CUresult result = host_share(address);
+    CUresult result = host_share(session_here(), address);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) return result;
   }
   pthread_mutex_lock(&memory_lock);

@@ -12,71 +12,62 @@
 #include "wire/answer.h"
 #include "wire/order.h"
 
-_Atomic uint8_t peer_visitors[SESSIONS_MAX], peer_joined[SESSIONS_MAX];
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // before the memory lock
-static uint8_t tried[SESSIONS_MAX];                       // by owner: who has, or could not, join
-static unsigned opened[SESSIONS_MAX][SESSIONS_MAX];       // by visitor and owner: how often
-static _Atomic uint64_t loans[SESSIONS_MAX];              // by owner: the number of the last
 
 // What a context was given by cuCtxEnablePeerAccess.
 struct grant {
   uint64_t context, peer;
-  unsigned visitor, owner;
+  struct session *visitor, *owner;
   struct grant *next;
 };
 static struct grant *grants;
 
 // ---- one holding -------------------------------------------------------------------------------
 
-void peer_lend(struct holding *holding, unsigned visitor, CUmemAccess_flags flags) {
-  unsigned owner = holding->session;
-  struct thread_session before = session_switch(owner);
+void peer_lend(struct holding *holding, struct session *visitor, CUmemAccess_flags flags) {
+  struct session *owner = holding->session;
   if (!holding->loan) {
-    holding->loan = atomic_fetch_add(&loans[owner], 1) + 1;
-    put_PeerLend(holding->address, holding->size, holding->loan);
+    holding->loan = atomic_fetch_add(&owner->peer_loans, 1) + 1;
+    put_PeerLend(owner, holding->address, holding->size, holding->loan);
   }
-  session_use(visitor);
-  put_PeerMap(holding->address, holding->size, holding->loan, owner, flags);
-  session_back(before);
-  holding->visitors |= (uint8_t)(1u << visitor);
-  atomic_fetch_or(&session_borrowers[owner], holding->visitors);
+  put_PeerMap(visitor, holding->address, holding->size, holding->loan, owner->number, flags);
+  holding->visitors |= session_bit(visitor);
+  atomic_fetch_or(&owner->borrowers, holding->visitors);
 }
 
 void peer_lend_to(struct holding *holding, unsigned visitors) {
   visitors &= ~(unsigned)holding->visitors;
-  for (unsigned visitor; sessions_take(&visitors, &visitor);)
+  for (struct session *visitor; sessions_take(&visitors, &visitor);)
     peer_lend(holding, visitor, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
 void peer_lend_to_all(struct holding *holding) {
-  if (sessions_many()) peer_lend_to(holding, peer_visitors[holding->session]);
+  if (sessions_many()) peer_lend_to(holding, holding->session->peer_visitors);
 }
 
 void peer_lend_to_joined(struct holding *holding) {
-  if (sessions_many()) peer_lend_to(holding, peer_joined[holding->session]);
+  if (sessions_many()) peer_lend_to(holding, holding->session->peer_joined);
 }
 
-void peer_end(struct holding *holding, unsigned visitor) {
+void peer_end(struct holding *holding, struct session *visitor) {
   if (!sessions_have(holding->visitors, visitor)) return;
-  struct thread_session before = session_switch(visitor);
-  put_PeerUnmap(holding->address, holding->size);
-  session_back(before);
-  holding->visitors &= (uint8_t) ~(1u << visitor);
+  put_PeerUnmap(visitor, holding->address, holding->size);
+  holding->visitors &= (uint8_t)~session_bit(visitor);
 }
 
 void peer_end_all(struct holding *holding) {
-  for (unsigned left = holding->visitors, visitor; sessions_take(&left, &visitor);)
+  struct session *visitor;
+  for (unsigned left = holding->visitors; sessions_take(&left, &visitor);)
     peer_end(holding, visitor);
 }
 
 // ---- sessions
 // -------------------------------------------------------------------------------------
 
-static CUresult offer(struct share_name *share_name) {
+static CUresult offer(struct session *owner, struct share_name *share_name) {
   struct answer answer;
   answer_init(&answer);
-  CUresult result = answer_own_result(ask_PeerOffer(&answer), &answer);
+  CUresult result = answer_own_result(ask_PeerOffer(owner, &answer), &answer);
   if (!result) {
     const struct wire_PeerOffer_reply *reply = answer.reply;
     memcpy(share_name, &reply->name0, sizeof *share_name);
@@ -85,89 +76,86 @@ static CUresult offer(struct share_name *share_name) {
   return result;
 }
 
-static CUresult join(unsigned visitor, unsigned owner) {
-  if (sessions_have(peer_joined[owner], visitor)) return CUDA_SUCCESS;
+static CUresult join(struct session *visitor, struct session *owner) {
+  if (sessions_have(owner->peer_joined, visitor)) return CUDA_SUCCESS;
   struct share_name share_name;
-  struct thread_session before = session_switch(owner);
-  CUresult result = offer(&share_name);
-  session_use(visitor);
+  CUresult result = offer(owner, &share_name);
   if (!result) {
     struct answer answer;
     answer_init(&answer);
-    result = ask_PeerJoin(owner, SHARE_NAME_ARGUMENTS(share_name), &answer);
+    result = ask_PeerJoin(visitor, owner->number, SHARE_NAME_ARGUMENTS(share_name), &answer);
     result = answer_own_result(result, &answer);
     answer_free(&answer);
   }
-  session_back(before);
-  if (!result) atomic_fetch_or(&peer_joined[owner], (uint8_t)(1u << visitor));
+  if (!result) atomic_fetch_or(&owner->peer_joined, session_bit(visitor));
   return result;
 }
 
-CUresult peer_join(unsigned visitor, unsigned owner) {
+CUresult peer_join(struct session *visitor, struct session *owner) {
   pthread_mutex_lock(&lock);
   CUresult result = join(visitor, owner);
   pthread_mutex_unlock(&lock);
   return result;
 }
 
-void peer_join_all(unsigned owner) {
+void peer_join_all(struct session *owner) {
   pthread_mutex_lock(&lock);
-  for (unsigned visitor = 0; visitor < (unsigned)session_count; visitor++) {
-    if (visitor == owner || sessions_have(tried[owner], visitor)) continue;
-    tried[owner] |= (uint8_t)(1u << visitor);
+  for (struct session *visitor = sessions; visitor < sessions_end(); visitor++) {
+    if (visitor == owner || sessions_have(owner->peer_tried, visitor)) continue;
+    owner->peer_tried |= session_bit(visitor);
     if (device_peer(device_of_session(visitor), device_of_session(owner))) join(visitor, owner);
   }
   pthread_mutex_unlock(&lock);
 }
 
-static _Bool opens(const struct holding *holding, unsigned visitor) {
+static _Bool opens(const struct holding *holding, struct session *visitor) {
   return holding->kind->opens && holding->kind->opens(holding, visitor);
 }
 
 static void lend_to(struct holding *holding, void *context) {
-  unsigned visitor = *(unsigned *)context;
-  if (opens(holding, visitor)) peer_lend_to(holding, 1u << visitor);
+  struct session *visitor = *(struct session **)context;
+  if (opens(holding, visitor)) peer_lend_to(holding, session_bit(visitor));
 }
 
 static void end_for(struct holding *holding, void *context) {
-  unsigned visitor = *(unsigned *)context;
+  struct session *visitor = *(struct session **)context;
   if (opens(holding, visitor)) peer_end(holding, visitor);
 }
 
-static void each_of(unsigned owner, void (*visit)(struct holding *holding, void *context),
+static void each_of(struct session *owner, void (*visit)(struct holding *holding, void *context),
                     void *context) {
   struct thread_session before = session_switch(owner);
   window_each(visit, context);
   session_back(before);
 }
 
-static CUresult open_to(unsigned visitor, unsigned owner) {
+static CUresult open_to(struct session *visitor, struct session *owner) {
   CUresult result = join(visitor, owner);
-  if (result || opened[visitor][owner]++) return result;
+  if (result || visitor->peer_opened[owner->number]++) return result;
   pthread_mutex_lock(&memory_lock);
-  atomic_fetch_or(&peer_visitors[owner], (uint8_t)(1u << visitor));
+  atomic_fetch_or(&owner->peer_visitors, session_bit(visitor));
   each_of(owner, lend_to, &visitor);
   pthread_mutex_unlock(&memory_lock);
   return CUDA_SUCCESS;
 }
 
-static void close_to(unsigned visitor, unsigned owner) {
-  if (--opened[visitor][owner]) return;
+static void close_to(struct session *visitor, struct session *owner) {
+  if (--visitor->peer_opened[owner->number]) return;
   pthread_mutex_lock(&memory_lock);
-  atomic_fetch_and(&peer_visitors[owner], (uint8_t) ~(1u << visitor));
+  atomic_fetch_and(&owner->peer_visitors, (uint8_t)~session_bit(visitor));
   each_of(owner, end_for, &visitor);
   pthread_mutex_unlock(&memory_lock);
 }
 
-CUresult peer_open(unsigned visitor, unsigned owner) {
+CUresult peer_open(struct session *visitor, struct session *owner) {
   pthread_mutex_lock(&lock);
   CUresult result = open_to(visitor, owner);
   pthread_mutex_unlock(&lock);
   return result;
 }
 
-void peer_close(unsigned visitor, unsigned owner) {
-  sessions_settle(1u << visitor);  // kernels that were launched before may use it
+void peer_close(struct session *visitor, struct session *owner) {
+  sessions_settle(session_bit(visitor));  // kernels that were launched before may use it
   pthread_mutex_lock(&lock);
   close_to(visitor, owner);
   pthread_mutex_unlock(&lock);
@@ -194,9 +182,8 @@ static void end_of_session(struct holding *holding, void *context) {
   if (holding->kind->forget) peer_end_all(holding);
 }
 
-void peer_reset(void) {
+void peer_reset(struct session *session) {
   if (!sessions_many()) return;
-  unsigned session = session_here();
   pthread_mutex_lock(&lock);
   for (struct grant **link = &grants; *link;)
     if ((*link)->visitor == session)

@@ -18,7 +18,7 @@ struct share_name {
 // the next that synchronises.
 static inline CUresult answer_own_result(CUresult result, const struct answer *answer) {
   if (guest_is_lost()) return result;
-  if (result != (CUresult)answer->result) guest_async_error(result);
+  if (result != (CUresult)answer->result) guest_async_error(session_here(), result);
   return (CUresult)answer->result;
 }
 

@@ -15,7 +15,7 @@
 
 static struct variable {
   uint64_t address, size, id;
-  unsigned session;
+  struct session *session;
   _Bool managed;
 } * variables;
 static _Atomic size_t count;  // read without the lock, to see that there are none
@@ -25,11 +25,11 @@ static _Atomic uint64_t lowest = UINT64_MAX, highest;
 
 // Servers know nothing of each other, so that variables of two sessions may lie at one address: the
 // thread's session comes first.
-_Bool variable_find(uint64_t address, struct allocation *found) {
+_Bool variable_find(struct session *session, uint64_t address, struct allocation *found) {
   _Bool there = 0;
   for (size_t i = 0; i < count; i++) {
     if (address - variables[i].address >= variables[i].size) continue;
-    if (there && variables[i].session != session_here()) continue;
+    if (there && variables[i].session != session) continue;
     there = 1;
     *found =
         (struct allocation){.kind = variables[i].managed ? ALLOCATION_MANAGED : ALLOCATION_VARIABLE,
@@ -45,15 +45,16 @@ _Bool variable_find(uint64_t address, struct allocation *found) {
 
 _Bool variables_exist(void) { return count != 0; }
 
-_Bool variable_is_out_of_reach(uint64_t address) {
+_Bool variable_is_out_of_reach(struct session *session, uint64_t address) {
   static atomic_flag said = ATOMIC_FLAG_INIT;
   struct allocation found;
-  unsigned here = session_here();
+  struct session *here = session;
   if (address < lowest || address >= highest) return 0;
   pthread_mutex_lock(&memory_lock);
-  _Bool there = variable_find(address, &found);
+  _Bool there = variable_find(session, address, &found);
   pthread_mutex_unlock(&memory_lock);
-  if (!there || found.kind == ALLOCATION_MANAGED || !(peer_visitors[found.session] >> here & 1))
+  if (!there || found.kind == ALLOCATION_MANAGED ||
+      !sessions_have(found.session->peer_visitors, here))
     return 0;
   if (!atomic_flag_test_and_set(&said))
     log_warn(
@@ -85,9 +86,9 @@ void memory_remove_variable(uint64_t address) {
   pthread_mutex_unlock(&memory_lock);
 }
 
-void variables_forget_all(void) {
+void variables_forget_all(struct session *session) {
   for (size_t i = 0; i < count;) {
-    if (variables[i].session != session_here()) {
+    if (variables[i].session != session) {
       i++;
       continue;
     }

@@ -188,17 +188,17 @@ struct holding *window_at(uint64_t address) {
   return window_has(address) ? holdings[granule_of(address)] : NULL;
 }
 
-static void each_in(const struct space *space,
+static void each_in(struct session *session, const struct space *space,
                     void (*visit)(struct holding *holding, void *context), void *context) {
   for (uint64_t i = space->first; i < space->fresh;) {
     struct holding *holding = holdings[i];
     i += holding ? holding->size / WIRE_GRANULE : 1;
-    if (holding && (holding->session == session_here() || holding->session == SESSION_ANY))
+    if (holding && (holding->session == session || holding->session == NULL))
       visit(holding, context);
   }
 }
 
 void window_each(void (*visit)(struct holding *holding, void *context), void *context) {
-  each_in(&device, visit, context);
-  each_in(&host, visit, context);
+  each_in(session_here(), &device, visit, context);
+  each_in(session_here(), &host, visit, context);
 }

@@ -7,12 +7,13 @@
 #include <stdint.h>
 
 #include "memory/memory.h"
+#include "session/session.h"
 
 // What lies in granules side by side: the head of a structure that its maker knows more of.
 struct holding {
   uint64_t address;
-  uint64_t size;     // bytes, whole granules
-  unsigned session;  // whose server has it: that of the thread that put it here
+  uint64_t size;            // bytes, whole granules
+  struct session *session;  // whose server has it: that of the thread that put it here
   const struct holding_kind *kind;
   uint8_t visitors;  // sessions whose devices it is open to beside its own (peer.h), a bit each
   uint64_t loan;     // number that it is lent to them under; 0: it never was
@@ -24,7 +25,7 @@ struct holding_kind {
   // The context was reset, and the server has nothing there any more. NULL: it outlives resets.
   void (*forget)(struct holding *holding);
   // Whether a peer's device reaches it when, and because, the device is open to it. NULL: no.
-  _Bool (*opens)(const struct holding *holding, unsigned visitor);
+  _Bool (*opens)(const struct holding *holding, struct session *visitor);
 };
 
 // `host_size` of it are the host's part.

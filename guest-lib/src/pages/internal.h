@@ -31,9 +31,9 @@ struct extent {
 
 struct range {
   uint64_t address;
-  unsigned session;  // whose device has it
-  uint8_t visitors;  // sessions whose devices reach it there, a bit each
-  char *view;        // always open
+  struct session *session;  // whose device has it
+  uint8_t visitors;         // sessions whose devices reach it there, a bit each
+  char *view;               // always open
   uint32_t count;
   // Pages outside [first, last) are away or coming.
   uint32_t first, last;
@@ -41,7 +41,7 @@ struct range {
   uint32_t next_write, ahead_write;
   struct range *next_open;  // of those that have open pages
   struct extent *extents;   // of a range outside the window
-  unsigned home;            // the session whose device has it at these addresses
+  struct session *home;     // the session whose device has it at these addresses
   // Pinned host memory, whose pages may be MERGED (merged.c).
   _Bool pinned;
   _Bool own;         // the program's own, registered: MERGED always, and never protected
@@ -78,8 +78,8 @@ void pages_forget_open(struct range *range);
 void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep);
 // What the host has at `from` is what the device is to have at `address`; pages_send_gathered sends
 // what was gathered of that.
-void pages_send(uint64_t address, const char *from, uint64_t bytes);
-void pages_send_gathered(void);
+void pages_send(struct session *session, uint64_t address, const char *from, uint64_t bytes);
+void pages_send_gathered(struct session *session);
 // Everything comes, and is open as one.
 void pages_open_whole(struct range *range);
 
@@ -88,13 +88,13 @@ void pages_open_whole(struct range *range);
 // Makes pages MERGED that are the same on both sides. False when there is no memory for the twin.
 _Bool merged_begin(struct range *range, uint32_t from, uint32_t to);
 // Sends all of the program's own range: what the device has there is not known.
-void merged_push_first(struct range *range);
+void merged_push_first(struct session *session, struct range *range);
 // They are so no more, whatever they become.
 void merged_end(struct range *range, uint32_t from, uint32_t to);
 // Sends what the host has changed of those.
-void merged_push(struct range *range, uint32_t from, uint32_t to);
+void merged_push(struct session *session, struct range *range, uint32_t from, uint32_t to);
 // The same of all of the program's own ranges, before work that may touch any of them.
-void merged_push_all(void);
+void merged_push_all(struct session *session);
 // Something runs that may change MERGED pages: they are looked at from time to time, by a thread
 // that merged_start makes.
 void merged_watch(void);
@@ -103,7 +103,7 @@ void merged_start(void);
 void merged_forget(struct range *range);
 // Brings pages as the device has them now to `into`; with hashes, those that differ, which
 // `changed` then names. False when they do not come.
-_Bool merged_bring(uint64_t address, uint64_t bytes, const uint64_t *hashes, char *into,
-                   uint64_t changed[4], _Bool *settled);
+_Bool merged_bring(struct session *session, uint64_t address, uint64_t bytes,
+                   const uint64_t *hashes, char *into, uint64_t changed[4], _Bool *settled);
 
 #endif

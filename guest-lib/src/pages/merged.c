@@ -119,7 +119,7 @@ static void read_closed(struct reading *r) {
   r->changed = own_read(r->view, r->now, r->bytes) && memcmp(r->now, r->twin, r->bytes) != 0;
 }
 
-static void push_page(struct range *range, uint32_t page, uint32_t least) {
+static void push_page(struct session *session, struct range *range, uint32_t page, uint32_t least) {
   uint32_t begin, end;
   bounds(range, page, &begin, &end);
   char *twin = range->twin + page * PAGE;
@@ -140,7 +140,7 @@ static void push_page(struct range *range, uint32_t page, uint32_t least) {
     if (changed || run == end) continue;
     if (at - run > least) {
       memcpy(twin + run, now + run, at - run);
-      pages_send(range->address + page * PAGE + run, now + run, at - run);
+      pages_send(session, range->address + page * PAGE + run, now + run, at - run);
       range->exchanges++;
       changes++;
     }
@@ -148,30 +148,30 @@ static void push_page(struct range *range, uint32_t page, uint32_t least) {
   }
 }
 
-void merged_push(struct range *range, uint32_t from, uint32_t to) {
+void merged_push(struct session *session, struct range *range, uint32_t from, uint32_t to) {
   for (uint32_t page = from; page < to; page++)
-    if (range->states[page] == MERGED) push_page(range, page, ALONE);
+    if (range->states[page] == MERGED) push_page(session, range, page, ALONE);
   for (uint32_t page = from; page < to; page++)
-    if (range->states[page] == MERGED) push_page(range, page, 0);
+    if (range->states[page] == MERGED) push_page(session, range, page, 0);
 }
 
 // The same while the program goes on: what is sent of MERGED pages side by side is of one moment.
-static void push_open(struct range *range, uint32_t from, uint32_t to) {
+static void push_open(struct session *session, struct range *range, uint32_t from, uint32_t to) {
   size_t first = from * PAGE, bytes = (to - from) * PAGE;
-  if (range->own) return merged_push(range, from, to);
+  if (range->own) return merged_push(session, range, from, to);
   if (memcmp(range->view + first, range->twin + first, bytes) == 0) return;
   pages_protect(range, from, to, PROT_READ);
-  merged_push(range, from, to);
+  merged_push(session, range, from, to);
   pages_protect(range, from, to, PROT_READ | PROT_WRITE);
 }
 
 // Of the thread's session.
-static void push_open_all(void) {
+static void push_open_all(struct session *session) {
   for (struct range *range = merged_ranges; range; range = range->next_merged) {
-    if (range->session != session_here()) continue;
+    if (range->session != session) continue;
     for (uint32_t at = 0, end; at < range->count; at = end) {
       end = pages_run(range, at, range->count);
-      if (range->states[at] == MERGED) push_open(range, at, end);
+      if (range->states[at] == MERGED) push_open(session, range, at, end);
     }
   }
 }
@@ -181,33 +181,33 @@ static void read_all(void *data) {
   memcpy(r->now, r->view, r->bytes);
 }
 
-void merged_push_first(struct range *range) {
+void merged_push_first(struct session *session, struct range *range) {
   uint64_t first = range->begin - range->address, size = range->end - range->begin;
   struct reading reading = {range->view + first, NULL, range->twin + first, size, 0};
   fault_watch();
   if (!own_reach(read_all, &reading))
     log_warn("registered memory at %p is not there any more: the device has zeros instead",
              (const void *)reading.view);
-  pages_send(range->begin, range->twin + first, size);
-  pages_send_gathered();
+  pages_send(session, range->begin, range->twin + first, size);
+  pages_send_gathered(session);
 }
 
-void merged_push_all(void) {
+void merged_push_all(struct session *session) {
   if (merged_ranges) fault_watch();
   for (struct range *range = merged_ranges; range; range = range->next_merged)
-    if (range->session == session_here()) merged_push(range, 0, range->count);
+    if (range->session == session) merged_push(session, range, 0, range->count);
   if (merged_ranges) merged_watch();
 }
 
 // ---- to the host -------------------------------------------------------------------------------
 
-_Bool merged_bring(uint64_t address, uint64_t bytes, const uint64_t *hashes, char *into,
-                   uint64_t changed[4], _Bool *settled) {
+_Bool merged_bring(struct session *session, uint64_t address, uint64_t bytes,
+                   const uint64_t *hashes, char *into, uint64_t changed[4], _Bool *settled) {
   uint64_t pages = (address % PAGE + bytes + PAGE - 1) / PAGE;
   struct answer answer;
   answer_init(&answer);
   answer_into(&answer, into, bytes);
-  CUresult result = ask_PagesChanged(address, bytes, hashes,
+  CUresult result = ask_PagesChanged(session, address, bytes, hashes,
                                      hashes ? (uint32_t)(pages * sizeof *hashes) : 0, &answer);
   _Bool good = !answer.result && !guest_is_lost() && answer.reply;
   if (good) {
@@ -216,10 +216,10 @@ _Bool merged_bring(uint64_t address, uint64_t bytes, const uint64_t *hashes, cha
            (uint64_t[4]){reply->changed0, reply->changed1, reply->changed2, reply->changed3},
            4 * sizeof *changed);
     *settled = reply->settled != 0;
-    if (*settled) context_settled(answer.sequence);
+    if (*settled) context_settled(session, answer.sequence);
   }
   // An error of earlier work is for the program's next synchronisation.
-  if (result && !guest_is_lost()) guest_async_error(result);
+  if (result && !guest_is_lost()) guest_async_error(session, result);
   answer_free(&answer);
   return good;
 }
@@ -295,14 +295,15 @@ static void merge(struct range *range, uint32_t page, const char *device, uint32
 
 // Looks at MERGED pages [from, to) side by side. With the lock, which is given up meanwhile, unless
 // `stay`. False when they changed hands meanwhile, or did not come.
-static _Bool look_at(struct range *range, uint32_t from, uint32_t to, _Bool stay, _Bool *settled) {
+static _Bool look_at(struct session *session, struct range *range, uint32_t from, uint32_t to,
+                     _Bool stay, _Bool *settled) {
   uint64_t hashes[WIRE_PAGES_MAX], changed[4];
   uint32_t first, last, end;
   bounds(range, from, &first, &end);
   bounds(range, to - 1, &end, &last);
   fault_watch();
-  push_open(range, from, to);
-  pages_send_gathered();
+  push_open(session, range, from, to);
+  pages_send_gathered(session);
   for (uint32_t page = from; page < to; page++) {
     uint32_t at = page == from ? first : 0, stop = page == to - 1 ? last : PAGE;
     hashes[page - from] = wire_page_hash(range->twin + page * PAGE + at, stop - at);
@@ -311,7 +312,7 @@ static _Bool look_at(struct range *range, uint32_t from, uint32_t to, _Bool stay
   uint64_t begin = range->address + from * PAGE + first;
   uint64_t bytes = (to - 1 - from) * PAGE + last - first;
   if (!stay) pthread_mutex_unlock(&pages_lock);
-  _Bool came = merged_bring(begin, bytes, hashes, scratch, changed, settled);
+  _Bool came = merged_bring(session, begin, bytes, hashes, scratch, changed, settled);
   if (!stay) pthread_mutex_lock(&pages_lock);
   if (!came || exchanges != range->exchanges) return 0;
   fault_watch();
@@ -328,24 +329,24 @@ static _Bool look_at(struct range *range, uint32_t from, uint32_t to, _Bool stay
   return 1;
 }
 
-static _Bool unseen(const struct range *range) {
-  return range->session == session_here() && !range->read_only &&
+static _Bool unseen(struct session *session, const struct range *range) {
+  return range->session == session && !range->read_only &&
          !(range->seen && range->seen_at == pages_generation);
 }
 
 // Nothing runs: allocated memory is as it is while nobody touches it.
-static void retire(struct range *range) {
+static void retire(struct session *session, struct range *range) {
   for (uint32_t at = 0, end; at < range->count && range->merged; at = end) {
     end = pages_run(range, at, range->count);
     if (range->states[at] != MERGED || !pages_protect(range, at, end, PROT_READ)) continue;
-    merged_push(range, at, end);
+    merged_push(session, range, at, end);
     merged_end(range, at, end);
     memset(range->states + at, CLEAN, end - at);
   }
-  pages_send_gathered();
+  pages_send_gathered(session);
 }
 
-static void look(struct range *range) {
+static void look(struct session *session, struct range *range) {
   uint64_t generation = pages_generation;
   _Bool all = 1;
   range->users++;
@@ -355,7 +356,7 @@ static void look(struct range *range) {
     if (end - at > WIRE_PAGES_MAX) end = at + WIRE_PAGES_MAX;
     _Bool settled = 0;
     unsigned attempt = 0;
-    while (attempt < 8 && !look_at(range, at, end, attempt > 4, &settled)) {
+    while (attempt < 8 && !look_at(session, range, at, end, attempt > 4, &settled)) {
       attempt++;
       settled = 0;
       if (range->states[at] != MERGED || guest_is_lost()) break;
@@ -368,29 +369,30 @@ static void look(struct range *range) {
   if (!all || generation != pages_generation) return;
   range->seen = 1;
   range->seen_at = generation;
-  if (!range->own) retire(range);
+  if (!range->own) retire(session, range);
 }
 
-void pages_look_all(void) {
+void pages_look_all(struct session *session) {
   pthread_mutex_lock(&look_lock);
   if (!scratch) scratch = malloc(WIRE_PAGES_MAX * PAGE);
   pthread_mutex_lock(&pages_lock);
   uint64_t address = 0;
   while (scratch) {
     struct range *range = merged_ranges;
-    while (range && (range->address < address || !unseen(range))) range = range->next_merged;
+    while (range && (range->address < address || !unseen(session, range)))
+      range = range->next_merged;
     if (!range) break;
     address = range->address + 1;
-    look(range);
+    look(session, range);
   }
   pthread_mutex_unlock(&pages_lock);
   pthread_mutex_unlock(&look_lock);
 }
 
-void pages_push_all(void) {
+void pages_push_all(struct session *session) {
   pthread_mutex_lock(&pages_lock);
-  push_open_all();
-  pages_send_gathered();
+  push_open_all(session);
+  pages_send_gathered(session);
   pthread_mutex_unlock(&pages_lock);
 }
 
@@ -407,19 +409,19 @@ static uint64_t unseen_pages(void) {
   uint64_t pages = 0;
   for (const struct range *range = merged_ranges; range; range = range->next_merged) {
     session_use(range->session);
-    if (unseen(range)) pages += range->merged;
+    if (unseen(session_here(), range)) pages += range->merged;
   }
   return pages;
 }
 static void look_everywhere(void) {
-  for (int session = 0; pages_merged && session < session_count; session++) {
-    session_use((unsigned)session);
-    pages_look_all();
+  for (struct session *session = sessions; pages_merged && session < sessions_end(); session++) {
+    session_use(session);
+    pages_look_all(session_here());
   }
 }
 static _Bool somebody_waits(void) {
-  for (int session = 0; session < session_count; session++)
-    if (answers_open[session]) return 1;
+  for (struct session *session = sessions; session < sessions_end(); session++)
+    if (answers_expected(session)) return 1;
   return 0;
 }
 

@@ -32,9 +32,9 @@ void pages_each(void (*visit)(struct range *range)) {
   for (size_t i = 0; i < range_count; i++) visit(ranges[i]);
 }
 
-static _Bool insert(struct range *range) {
+static _Bool insert(struct session *session, struct range *range) {
   if (!grow(&ranges, &range_room, range_count, sizeof *ranges)) return 0;
-  range->session = range->home = session_here();
+  range->session = range->home = session;
   size_t at = range_count++;
   for (; at && ranges[at - 1]->address > range->address; at--) ranges[at] = ranges[at - 1];
   ranges[at] = range;
@@ -42,14 +42,14 @@ static _Bool insert(struct range *range) {
   return 1;
 }
 
-CUresult pages_share(uint64_t address, uint64_t size) {
+CUresult pages_share(struct session *session, uint64_t address, uint64_t size) {
   uint32_t count = (uint32_t)(size / PAGE);
   struct range *range = calloc(1, sizeof *range + count);
   if (!range) return CUDA_ERROR_OUT_OF_MEMORY;
   *range = (struct range){.address = address, .count = count};
   pthread_mutex_lock(&pages_lock);
   range->view = backing_open(address, size);
-  _Bool shared = range->view && insert(range);
+  _Bool shared = range->view && insert(session, range);
   if (shared) {
     pages_note_open(range, 0, count);
     fault_watch();
@@ -62,14 +62,15 @@ CUresult pages_share(uint64_t address, uint64_t size) {
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult pages_share_pinned(uint64_t address, uint64_t size, char *view, _Bool fresh) {
+CUresult pages_share_pinned(struct session *session, uint64_t address, uint64_t size, char *view,
+                            _Bool fresh) {
   uint32_t count = (uint32_t)(size / PAGE);
   struct range *range = calloc(1, sizeof *range + count);
   if (!range) return CUDA_ERROR_OUT_OF_MEMORY;
   *range = (struct range){.address = address, .count = count, .view = view, .pinned = 1};
   memset(range->states, fresh ? FRESH : DIRTY, count);
   pthread_mutex_lock(&pages_lock);
-  _Bool shared = insert(range);
+  _Bool shared = insert(session, range);
   if (shared) {
     pages_note_open(range, 0, count);
     fault_watch();
@@ -81,7 +82,8 @@ CUresult pages_share_pinned(uint64_t address, uint64_t size, char *view, _Bool f
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult pages_share_own(uint64_t address, uint64_t size, char *memory, _Bool read_only) {
+CUresult pages_share_own(struct session *session, uint64_t address, uint64_t size, char *memory,
+                         _Bool read_only) {
   uint64_t begin = address & ~(PAGE - 1), end = (address + size + PAGE - 1) & ~(PAGE - 1);
   uint32_t count = (uint32_t)((end - begin) / PAGE);
   struct range *range = calloc(1, sizeof *range + count);
@@ -96,12 +98,12 @@ CUresult pages_share_own(uint64_t address, uint64_t size, char *memory, _Bool re
                           .end = address + size};
   pthread_mutex_lock(&pages_lock);
   _Bool shared = merged_begin(range, 0, count);
-  if (shared && !insert(range)) {
+  if (shared && !insert(session, range)) {
     merged_forget(range);
     shared = 0;
   }
   if (shared) merged_start();
-  if (shared) merged_push_first(range);
+  if (shared) merged_push_first(session, range);
   pthread_mutex_unlock(&pages_lock);
   if (shared) return CUDA_SUCCESS;
   free(range);
@@ -162,7 +164,7 @@ CUresult pages_share_variable(uint64_t address, uint64_t size) {
   if (range && range == pages_find(end - 1)) {
     // What is open of it lacks the new one's bytes.
     pages_push(range, 0, range->count, 0);
-    pages_send_gathered();
+    pages_send_gathered(session_here());
   } else if (range || pages_find(end - 1) || !(fresh = calloc(1, sizeof *range + count)) ||
              !(fresh->view = backing_open_outside(begin, end - begin))) {
     result = CUDA_ERROR_NOT_SUPPORTED;
@@ -171,14 +173,14 @@ CUresult pages_share_variable(uint64_t address, uint64_t size) {
     range->address = begin;
     range->count = count;
     memset(range->states, AWAY, count);
-    if (!insert(range)) {
+    if (!insert(session_here(), range)) {
       backing_close_outside(range->view, begin, end - begin);
       result = CUDA_ERROR_OUT_OF_MEMORY;
     }
   }
   if (!result) {
     *extent = (struct extent){.begin = address, .end = address + size, .next = range->extents};
-    extent->at[session_here()] = address;
+    extent->at[session_here()->number] = address;
     range->extents = extent;
     pages_variables++;
     fault_watch();

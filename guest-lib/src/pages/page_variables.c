@@ -18,43 +18,43 @@ static struct extent *extent_at(const struct range *range, uint64_t address) {
   return extent;
 }
 
-void pages_variable_lies(uint64_t address, uint64_t there) {
+void pages_variable_lies(struct session *session, uint64_t address, uint64_t there) {
   pthread_mutex_lock(&pages_lock);
   struct extent *extent = extent_at(pages_find(address), address);
-  if (extent) extent->at[session_here()] = there;
+  if (extent) extent->at[session->number] = there;
   pthread_mutex_unlock(&pages_lock);
 }
 
-uint64_t pages_variable_here(uint64_t address) {
+uint64_t pages_variable_here(struct session *session, uint64_t address) {
   pthread_mutex_lock(&pages_lock);
   const struct extent *extent = extent_at(pages_find(address), address);
-  uint64_t there = extent ? extent->at[session_here()] : 0;
+  uint64_t there = extent ? extent->at[session->number] : 0;
   uint64_t here = there ? there + (address - extent->begin) : 0;
   pthread_mutex_unlock(&pages_lock);
   return here;
 }
 
 // The range, if it has variables and is another session's. With the lock.
-static struct range *elsewhere(uint64_t address, unsigned session) {
+static struct range *elsewhere(uint64_t address, struct session *session) {
   struct range *range = pages_find(address);
   return range && range->extents && range->session != session ? range : NULL;
 }
 
 // With the lock.
-static void move(struct range *range, unsigned session) {
+static void move(struct range *range, struct session *session) {
   pages_open_whole(range);
   range->session = session;
   pages_moves++;
 }
 
 // Nobody waits for work with the lock: functions of the program may touch pages meanwhile.
-static void move_settled(uint64_t address, unsigned session) {
+static void move_settled(uint64_t address, struct session *session) {
   pthread_mutex_lock(&pages_lock);
   struct range *range = elsewhere(address, session);
-  unsigned from = range ? range->session : session;
+  const struct session *from = range ? range->session : session;
   pthread_mutex_unlock(&pages_lock);
   if (!range) return;
-  sessions_settle(1u << from);
+  sessions_settle(session_bit(from));
   pthread_mutex_lock(&pages_lock);
   if ((range = elsewhere(address, session))) move(range, session);
   pthread_mutex_unlock(&pages_lock);
@@ -65,16 +65,16 @@ void pages_bring_variable(uint64_t address) { move_settled(address, session_here
 void pages_send_home(uint64_t address) {
   pthread_mutex_lock(&pages_lock);
   struct range *range = pages_find(address);
-  unsigned home = range ? range->home : 0;
+  struct session *home = range ? range->home : NULL;
   pthread_mutex_unlock(&pages_lock);
   if (range) move_settled(address, home);
 }
 
 static void leave_session(struct range *range) {
-  unsigned session = session_here();
+  struct session *session = session_here();
   if (!range->extents || range->home == session) return;
   if (range->session == session) move(range, range->home);
-  for (struct extent *e = range->extents; e; e = e->next) e->at[session] = 0;
+  for (struct extent *e = range->extents; e; e = e->next) e->at[session->number] = 0;
 }
 
 void pages_leave_session(void) {
@@ -87,9 +87,10 @@ void pages_leave_session(void) {
 // Those of others that the thread's device has, too. Work of graphs may use any of them.
 static uint64_t wanted_here;
 static void find_wanted(struct range *range) {
-  if (wanted_here || !elsewhere(range->address, session_here())) return;
+  struct session *session = session_here();
+  if (wanted_here || !elsewhere(range->address, session)) return;
   for (const struct extent *e = range->extents; e; e = e->next)
-    if (e->at[session_here()]) wanted_here = range->address;
+    if (e->at[session->number]) wanted_here = range->address;
 }
 
 void pages_bring_variables(void) {

@@ -76,19 +76,19 @@ static struct wire_page_run gathered_runs[GATHER_RUNS];
 static uint32_t gathered_count;
 static uint64_t gathered_bytes;
 
-void pages_send_gathered(void) {
+void pages_send_gathered(struct session *session) {
   if (!gathered_count) return;
   uint64_t table = gathered_count * sizeof *gathered_runs;
   memcpy(gathered + gathered_bytes, gathered_runs, table);
-  put_PagesUpload(0, gathered_count, gathered_bytes + table, gathered);
+  put_PagesUpload(session, 0, gathered_count, gathered_bytes + table, gathered);
   gathered_count = 0;
   gathered_bytes = 0;
 }
 
-void pages_send(uint64_t address, const char *view, uint64_t bytes) {
+void pages_send(struct session *session, uint64_t address, const char *view, uint64_t bytes) {
   if (bytes <= GATHER_MAX) {
     if (gathered_count == GATHER_RUNS || gathered_bytes + bytes > GATHER_BYTES)
-      pages_send_gathered();
+      pages_send_gathered(session);
     memcpy(gathered + gathered_bytes, view, bytes);
     gathered_bytes += bytes;
     gathered_runs[gathered_count++] = (struct wire_page_run){address, bytes};
@@ -96,16 +96,12 @@ void pages_send(uint64_t address, const char *view, uint64_t bytes) {
   }
   while (bytes) {
     uint64_t part = bytes < WIRE_BULK_MAX ? bytes : WIRE_BULK_MAX;
-    put_PagesUpload(address, 0, part, view);
+    put_PagesUpload(session, address, 0, part, view);
     address += part;
     view += part;
     bytes -= part;
   }
 }
-
-// By session: how often something was sent there that the devices of others reach, and how much of
-// that is known to have arrived.
-static uint64_t sent[SESSIONS_MAX], arrived[SESSIONS_MAX];
 
 static char *view_of(const struct range *range, uint64_t address) {
   return range->view + (address - range->address);
@@ -113,13 +109,13 @@ static char *view_of(const struct range *range, uint64_t address) {
 
 static void send_run(const struct range *range, uint32_t from, uint32_t to) {
   uint64_t begin = range->address + from * PAGE, end = range->address + to * PAGE;
-  if (range->visitors) sent[range->session]++;
-  if (!range->extents) return pages_send(begin, view_of(range, begin), end - begin);
+  if (range->visitors) range->session->pages_sent++;
+  if (!range->extents) return pages_send(session_here(), begin, view_of(range, begin), end - begin);
   for (const struct extent *e = range->extents; e; e = e->next) {
     uint64_t first = e->begin > begin ? e->begin : begin, last = e->end < end ? e->end : end;
-    uint64_t there = e->at[range->session];
+    uint64_t there = e->at[range->session->number];
     if (first < last && there)
-      pages_send(there + (first - e->begin), view_of(range, first), last - first);
+      pages_send(session_here(), there + (first - e->begin), view_of(range, first), last - first);
   }
 }
 
@@ -138,7 +134,7 @@ static void send_fresh(struct range *range, uint32_t from, uint32_t to) {
 
 // The pages are closed first, so that nothing changes any more.
 void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep) {
-  if (range->own) return merged_push(range, from, to);
+  if (range->own) return merged_push(session_here(), range, from, to);
   if (from < range->first) from = range->first;
   if (to > range->last) to = range->last;
   if (from >= to) return;
@@ -153,7 +149,7 @@ void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep) {
     enum state state = range->states[at];
     if (state == AWAY || state == COMING) continue;
     if (state == MERGED) {
-      merged_push(range, at, end);
+      merged_push(session_here(), range, at, end);
       if (keep) continue;
       merged_end(range, at, end);
     }
@@ -169,36 +165,34 @@ void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep) {
 
 // What the thread's device reaches where another has it goes there.
 static void push_to_owner(struct range *range) {
-  pages_send_gathered();
+  pages_send_gathered(session_here());
   struct thread_session before = session_switch(range->session);
   pages_push(range, range->first, range->last, 0);
-  pages_send_gathered();
+  pages_send_gathered(session_here());
   session_back(before);
 }
 
 // A session that was sent what the thread's device reaches there, and does not have it yet; or
-// SESSION_ANY.
-static unsigned late_owner(void) {
-  for (unsigned session = 0; sessions_many() && session < (unsigned)session_count; session++)
-    if (arrived[session] != sent[session] &&
-        sessions_have(session_borrowers[session], session_here()))
+// NULL.
+static struct session *late_owner(void) {
+  for (struct session *session = sessions; sessions_many() && session < sessions_end(); session++)
+    if (session->pages_arrived != session->pages_sent &&
+        sessions_have(session->borrowers, session_here()))
       return session;
-  return SESSION_ANY;
+  return NULL;
 }
 
 // The lock is let go meanwhile.
-static void await_owner(unsigned owner) {
-  const uint64_t until = sent[owner];
+static void await_owner(struct session *owner) {
+  const uint64_t until = owner->pages_sent;
   pthread_mutex_unlock(&pages_lock);
-  struct thread_session before = session_switch(owner);
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_PagesFetch(0, 0, 0, &answer);
+  CUresult result = ask_PagesFetch(owner, 0, 0, 0, &answer);
   answer_free(&answer);
-  if (result && !guest_is_lost()) guest_async_error(result);
-  session_back(before);
+  if (result && !guest_is_lost()) guest_async_error(owner, result);
   pthread_mutex_lock(&pages_lock);
-  if (arrived[owner] < until) arrived[owner] = until;
+  if (owner->pages_arrived < until) owner->pages_arrived = until;
 }
 
 // Touches that bring pages and were overtaken too often: no other work begins until they have them.
@@ -211,16 +205,17 @@ static void let_overtaken(void) {
 
 static void push_all(void) {
   if (open_ranges) fault_watch();
+  struct session *session = session_here();
   for (struct range **link = &open_ranges; *link;) {
     struct range *range = *link;  // which leaves the list when all of it is closed
-    if (range->session == session_here())
+    if (range->session == session)
       pages_push(range, range->first, range->last, 0);
-    else if (sessions_have(range->visitors, session_here()))
+    else if (sessions_have(range->visitors, session))
       push_to_owner(range);
     if (*link == range) link = &range->next_open;
   }
-  if (pages_merged) merged_push_all();
-  pages_send_gathered();
+  if (pages_merged) merged_push_all(session);
+  pages_send_gathered(session);
 }
 
 _Bool pages_hand_over_all(void) {
@@ -230,7 +225,7 @@ _Bool pages_hand_over_all(void) {
   push_all();
   // Work of this session does not wait by itself for what was sent to others; and the host may
   // change more until it is there.
-  for (unsigned owner; (owner = late_owner()) != SESSION_ANY;) {
+  for (struct session *owner; (owner = late_owner()) != NULL;) {
     await_owner(owner);
     push_all();
   }
@@ -252,7 +247,7 @@ void pages_use_range(uint64_t address, uint64_t size, _Bool writes) {
     uint64_t from = (address - range->address) / PAGE;
     uint64_t to = (address - range->address + size + PAGE - 1) / PAGE;
     pages_push(range, (uint32_t)from, to < range->count ? (uint32_t)to : range->count, !writes);
-    pages_send_gathered();
+    pages_send_gathered(session_here());
     if (writes && range->merged) merged_watch();
     session_back(before);
   }
@@ -293,12 +288,13 @@ static void download_bytes(const struct range *range, uint64_t address, char *in
   struct answer answer;
   answer_init(&answer);
   answer_into(&answer, into, bytes);
-  CUresult result = ask_PagesFetch(address, bytes, wait, &answer);
+  struct session *session = session_here();
+  CUresult result = ask_PagesFetch(session, address, bytes, wait, &answer);
   answer_free(&answer);
   if (!answer.result && !guest_is_lost()) {
     // An error of earlier work is for the program's next synchronisation.
-    if (result) guest_async_error(result);
-    if (wait) context_settled(answer.sequence);
+    if (result) guest_async_error(session, result);
+    if (wait) context_settled(session, answer.sequence);
   } else {
     log_error("what the device has at 0x%llx does not come: the program sees what was there before",
               (unsigned long long)address);
@@ -311,7 +307,7 @@ static void download(const struct range *range, uint32_t from, uint32_t pages) {
   if (!range->extents) return download_bytes(range, begin, view_of(range, begin), pages * PAGE);
   for (const struct extent *e = range->extents; e; e = e->next) {
     uint64_t first = e->begin > begin ? e->begin : begin, last = e->end < end ? e->end : end;
-    uint64_t there = e->at[range->session];
+    uint64_t there = e->at[range->session->number];
     if (first < last && there)
       download_bytes(range, there + (first - e->begin), view_of(range, first), last - first);
   }
@@ -325,8 +321,8 @@ static _Bool bring(const struct range *range, uint32_t from, uint32_t pages) {
     uint32_t part = end - at < WIRE_PAGES_MAX ? end - at : WIRE_PAGES_MAX;
     uint64_t changed[4];
     _Bool now;
-    if (!merged_bring(range->address + at * PAGE, part * PAGE, NULL, range->view + at * PAGE,
-                      changed, &now))
+    if (!merged_bring(session_here(), range->address + at * PAGE, part * PAGE, NULL,
+                      range->view + at * PAGE, changed, &now))
       log_error("what the device has at 0x%llx does not come: the program sees what was there",
                 (unsigned long long)(range->address + at * PAGE));
     else
@@ -366,11 +362,11 @@ void pages_bring_all(uint64_t address) {
   pthread_mutex_unlock(&pages_lock);
 }
 
-void pages_move(uint64_t address) {
+void pages_move(struct session *session, uint64_t address) {
   pthread_mutex_lock(&pages_lock);
   struct range *range = pages_find(address);
   if (range) {
-    range->session = session_here();
+    range->session = session;
     range->visitors = 0;
   }
   pthread_mutex_unlock(&pages_lock);

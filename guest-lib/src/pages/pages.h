@@ -11,6 +11,7 @@
 
 #include "cuda_driver.h"
 #include "pages/page_ranges.h"
+#include "session/session.h"
 
 // Devices of these sessions, a bit each, reach it where it is.
 void pages_open_to(uint64_t address, uint8_t sessions);
@@ -34,7 +35,7 @@ static inline void pages_use(uint64_t address, uint64_t size, _Bool writes) {
 // work uses it.
 void pages_bring_all(uint64_t address);
 // After that: it is shared with the device of the thread's session, which has nothing of it yet.
-void pages_move(uint64_t address);
+void pages_move(struct session *session, uint64_t address);
 
 // What a fault means. True when the touch may be tried again.
 _Bool pages_fault(uint64_t address, _Bool known, _Bool write);

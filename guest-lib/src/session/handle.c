@@ -11,7 +11,7 @@ struct slot {
   _Atomic(void *) object;  // NULL: free
   _Atomic uint32_t generation;
   uint32_t next_free;
-  _Atomic uint8_t session;  // of the object or, while the slot is free, of the last one
+  _Atomic(struct session *) session;  // of the object or, while the slot is free, of the last one
 };
 
 // Slots never move, so that looking one up takes no lock.
@@ -31,7 +31,7 @@ static struct slot *slot_at(struct table *table, uint32_t index) {
   return chunk ? &chunk[index % CHUNK_SLOTS] : NULL;
 }
 
-static uint64_t mint(enum wire_kind kind, void *object, unsigned session) {
+static uint64_t mint(enum wire_kind kind, void *object, struct session *session) {
   struct table *table = &tables[kind];
   uint64_t handle = 0;
   pthread_mutex_lock(&lock);
@@ -51,7 +51,7 @@ static uint64_t mint(enum wire_kind kind, void *object, unsigned session) {
   }
   if (slot) {
     uint32_t generation = (atomic_load(&slot->generation) + 1) & 0xffffff;
-    atomic_store_explicit(&slot->session, (uint8_t)session, memory_order_relaxed);
+    atomic_store_explicit(&slot->session, session, memory_order_relaxed);
     atomic_store_explicit(&slot->generation, generation, memory_order_release);
     atomic_store_explicit(&slot->object, object, memory_order_release);
     handle = wire_handle(kind, generation, index);
@@ -60,13 +60,11 @@ static uint64_t mint(enum wire_kind kind, void *object, unsigned session) {
   return handle;
 }
 
-uint64_t handle_mint(enum wire_kind kind, void *object) {
-  return mint(kind, object, session_here());
+uint64_t handle_mint(struct session *session, enum wire_kind kind, void *object) {
+  return mint(kind, object, session);
 }
 
-uint64_t handle_mint_for_any(enum wire_kind kind, void *object) {
-  return mint(kind, object, SESSION_ANY);
-}
+uint64_t handle_mint_for_any(enum wire_kind kind, void *object) { return mint(kind, object, NULL); }
 
 // Of every call, several times.
 static inline __attribute__((always_inline)) struct slot *slot_of(enum wire_kind kind,
@@ -79,7 +77,7 @@ static inline __attribute__((always_inline)) struct slot *slot_of(enum wire_kind
   return slot;
 }
 
-static inline unsigned session_of(const struct slot *slot) {
+static inline struct session *session_of(const struct slot *slot) {
   return atomic_load_explicit(&slot->session, memory_order_relaxed);
 }
 
@@ -90,9 +88,14 @@ void *handle_object(enum wire_kind kind, uint64_t handle) {
   return atomic_load_explicit(&slot->object, memory_order_acquire);
 }
 
-unsigned handle_session(enum wire_kind kind, uint64_t handle) {
+void *handle_peek(enum wire_kind kind, uint64_t handle) {
+  struct slot *slot = slot_of(kind, handle);
+  return slot ? atomic_load_explicit(&slot->object, memory_order_acquire) : NULL;
+}
+
+struct session *handle_session(enum wire_kind kind, uint64_t handle) {
   const struct slot *slot = slot_of(kind, handle);
-  return slot ? session_of(slot) : SESSION_ANY;
+  return slot ? session_of(slot) : NULL;
 }
 
 _Bool handle_is_live(enum wire_kind kind, uint64_t handle) {
@@ -135,7 +138,7 @@ void handle_each(enum wire_kind kind, void (*visit)(uint64_t handle, void *objec
   for (uint32_t index = 1; index <= used; index++) {
     struct slot *slot = slot_at(&tables[kind], index);
     void *object = slot ? atomic_load(&slot->object) : NULL;
-    if (object && (session_of(slot) == session_here() || session_of(slot) == SESSION_ANY))
+    if (object && (session_of(slot) == session_here() || session_of(slot) == NULL))
       visit(wire_handle(kind, atomic_load(&slot->generation), index), object, context);
   }
 }

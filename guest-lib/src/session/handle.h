@@ -10,17 +10,19 @@
 #include "session/session.h"
 #include "wire.h"
 
-// Mint a handle of `kind` that stands for `object`, which is not NULL: of the session that the
-// thread is in (session.h), or of any session. 0 when there are too many, or no memory.
-uint64_t handle_mint(enum wire_kind kind, void *object);
+// Mint a handle of `kind` that stands for `object`, which is not NULL: of `session`, or of any
+// session. 0 when there are too many, or no memory.
+uint64_t handle_mint(struct session *session, enum wire_kind kind, void *object);
 uint64_t handle_mint_for_any(enum wire_kind kind, void *object);
 
 // Returns the object behind a live handle of that kind, or NULL. The thread follows the handle into
 // its session (session_follow).
 void *handle_object(enum wire_kind kind, uint64_t handle);
-// Returns the session of a handle, also of a retired one. SESSION_ANY when the handle is for any,
+// Does the same for who knows the session already: the thread stays where it is.
+void *handle_peek(enum wire_kind kind, uint64_t handle);
+// Returns the session of a handle, also of a retired one. NULL when the handle is for any,
 // or is none of that kind, or its index was used again.
-unsigned handle_session(enum wire_kind kind, uint64_t handle);
+struct session *handle_session(enum wire_kind kind, uint64_t handle);
 // Whether the handle is live. The thread stays in its session.
 _Bool handle_is_live(enum wire_kind kind, uint64_t handle);
 

@@ -7,14 +7,18 @@
 #include "setup/log.h"
 
 int session_count = 1;
-_Atomic uint8_t session_borrowers[SESSIONS_MAX];
-__thread struct thread_session thread_session;
+#define SESSION(n) \
+  { .number = n, .upload_cache_from = UINT64_MAX }
+struct session sessions[SESSIONS_MAX] = {SESSION(0), SESSION(1), SESSION(2), SESSION(3),
+                                         SESSION(4), SESSION(5), SESSION(6), SESSION(7)};
+_Static_assert(SESSIONS_MAX == 8, "each session has its number");
+__thread struct thread_session thread_session = {.session = sessions};
 
-unsigned session_of_device(int device) {
-  return sessions_many() && device_exists(device) ? device_get(device)->session : 0;
+struct session *session_of_device(int device) {
+  return sessions_many() && device_exists(device) ? device_get(device)->session : sessions;
 }
 
-int device_of_session(unsigned session) {
+int device_of_session(struct session *session) {
   for (int device = 0; sessions_many() && device < device_count(); device++)
     if (device_get(device)->session == session) return device;
   return 0;
@@ -26,13 +30,13 @@ int device_here(void) {
   return context ? context->device : 0;
 }
 
-unsigned session_of_context(uint64_t handle) {
+struct session *session_of_context(uint64_t handle) {
   const struct context *context =
       sessions_many() && handle ? handle_object(WIRE_KIND_CONTEXT, handle) : NULL;
-  return context ? session_of_device(context->device) : 0;
+  return context ? session_of_device(context->device) : sessions;
 }
 
-void session_begin(void) {
+void session_begin_call(void) {
   thread_session = (struct thread_session){session_of_context(context_current_handle()), 0, 0};
 }
 

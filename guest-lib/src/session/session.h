@@ -14,18 +14,72 @@
 #include "cuda_driver.h"
 #include "session/device.h"
 
-// Sessions are numbered from 0 on.
 #define SESSIONS_MAX DEVICES_MAX
-// In place of a session, for what belongs to none in particular: contexts, libraries and their
-// kernels, memory of the host.
-#define SESSION_ANY 0xffu
+
+// A session. What is behind a pointer only the file knows that has a make function for it; all
+// are called by sessions_make (driver/hooks.h) before the session's connection is opened, so that
+// no pointer is NULL once calls are let in. They stay until the process ends.
+struct session {
+  unsigned number;  // its place in `sessions`, in sets of sessions and on the wire
+  // A bit for each other session that was ever lent any of this one's memory (memory/peer.h). Their
+  // work may use that memory next, and does not wait for what was sent here. Changes under the
+  // memory lock.
+  _Atomic uint8_t borrowers;
+
+  // wire/
+  int socket;                      // the descriptor plus one, so that 0 stands for none
+  struct connection *connection;   // whether the network is silent, who waits to send
+  struct outbox *outbox;           // the batch (batch.c)
+  struct inbox *inbox;             // who waits for what (answer.c)
+  _Atomic uint64_t answers_open;   // questions asked and not yet answered (answer.h)
+  struct session_order *order;     // what was sent, and what of it is done (order.c)
+  _Atomic int poison, kept_error;  // errors of the session's work (enter.c); 0: none
+  _Atomic int region_state;        // enum region_state (region.h)
+  struct region *region;           // memory shared with the server
+
+  // pages/: how often pages were sent that the devices of others reach, and how much of that is
+  // known to have arrived (pages.c).
+  uint64_t pages_sent, pages_arrived;
+
+  // streams/
+  struct stream *legacy_stream;           // the legacy default stream (stream.c)
+  _Atomic unsigned events_reset;          // how often all events have ended at once (event.c)
+  _Atomic uint64_t calls_expected_until;  // graphs may call functions until this command is done
+  struct pending *pending;                // work that may change the program's memory (pending.c)
+
+  // memory/
+  struct budget *budget;  // limits, and what is freed but may still be used (limit.c)
+  struct block *spare;    // an empty block for small allocations, or NULL (memory.c)
+  // A bit for each other session: those that its plain memory is open to, which changes under the
+  // memory lock; those in touch with it, so that peer_lend may follow; those that have tried to be.
+  _Atomic uint8_t peer_visitors, peer_joined;
+  uint8_t peer_tried;
+  unsigned peer_opened[SESSIONS_MAX];  // by owner: how often the owner's memory was opened to it
+  _Atomic uint64_t peer_loans;         // the number of the last loan
+
+  // images/ and kernels/
+  struct known_images *known_images;          // what the server is known to have (image_sending.c)
+  struct expected_modules *expected_modules;  // what the server opens unasked (expected.c)
+
+  // copies/
+  _Atomic uint64_t upload_cache_from;     // uploads from so many bytes on are asked for by hash
+  _Atomic unsigned upload_cache_misses;   // groups in a row of which the server had nothing
+  uint64_t late_stream, crossing_stream;  // streams of our own (late_upload.c, cross_device.c)
+
+  // driver/
+  struct companion_device *companion;  // what libnvidia-ml.so.1 may know (companion.c)
+};
+extern struct session sessions[SESSIONS_MAX];
 
 // How many sessions there are: set once, at attach. Where there is one, nothing here costs more
 // than looking at this number.
 extern int session_count;
+// Returns the end of the sessions that there are: for (struct session *session = sessions; session
+// < sessions_end(); session++)
+static inline struct session *sessions_end(void) { return sessions + session_count; }
 
 struct thread_session {
-  unsigned session;
+  struct session *session;
   _Bool named;       // by a handle or an address, not only by the current context
   CUresult crossed;  // another session was named, too: what a call gets that sends something now
 };
@@ -33,31 +87,34 @@ extern __thread struct thread_session thread_session;
 
 // Whether there is more than one session.
 static inline _Bool sessions_many(void) { return __builtin_expect(session_count > 1, 0); }
-// Returns the session that the calling thread is in.
-static inline unsigned session_here(void) { return sessions_many() ? thread_session.session : 0; }
+// Returns the session that the calling thread is in. An entry point asks once, when it has looked
+// at all handles and addresses that it was given, and passes the session down.
+static inline struct session *session_here(void) {
+  return sessions_many() ? thread_session.session : sessions;
+}
 
-// For each session, a bit for each other session that was ever lent any of its memory
-// (memory/peer.h). Their work may use that memory next, and does not wait for what was sent here.
-// Changes under the memory lock.
-extern _Atomic uint8_t session_borrowers[SESSIONS_MAX];
-
-// Sets of sessions have a bit for each. sessions_take() goes through a set: for (unsigned left =
-// set, session; sessions_take(&left, &session);)
-static inline _Bool sessions_have(unsigned set, unsigned session) { return set >> session & 1; }
-static inline _Bool sessions_take(unsigned *left, unsigned *session) {
+// Sets of sessions have a bit for each. sessions_take() goes through a set: struct session
+// *session; for (unsigned left = set; sessions_take(&left, &session);)
+static inline uint8_t session_bit(const struct session *session) {
+  return (uint8_t)(1u << session->number);
+}
+static inline _Bool sessions_have(unsigned set, const struct session *session) {
+  return set >> session->number & 1;
+}
+static inline _Bool sessions_take(unsigned *left, struct session **session) {
   if (!*left) return 0;
-  *session = (unsigned)__builtin_ctz(*left);
+  *session = &sessions[__builtin_ctz(*left)];
   *left &= *left - 1;
   return 1;
 }
 
 // To be called where a call begins: brings the thread into the session of its current context.
-void session_begin(void);
-// To be called when the program has named something of `session`, which is SESSION_ANY for what is
+void session_begin_call(void);
+// To be called when the program has named something of `session`, which is NULL for what is
 // of none: the thread follows it there. If something of another session was named before, the
 // thread stays, and the call gets `otherwise` when it sends something (session_refusal).
-static inline void session_follow(unsigned session, CUresult otherwise) {
-  if (!sessions_many() || session == SESSION_ANY || session >= SESSIONS_MAX) return;
+static inline void session_follow(struct session *session, CUresult otherwise) {
+  if (!sessions_many() || !session) return;
   if (thread_session.named && thread_session.session != session) {
     if (!thread_session.crossed) thread_session.crossed = otherwise;
     return;
@@ -66,13 +123,12 @@ static inline void session_follow(unsigned session, CUresult otherwise) {
   thread_session.named = 1;
 }
 // Brings the thread into a session, whatever was named before.
-static inline void session_use(unsigned session) {
-  if (sessions_many() && session < SESSIONS_MAX)
-    thread_session = (struct thread_session){session, 1, 0};
+static inline void session_use(struct session *session) {
+  if (sessions_many() && session) thread_session = (struct thread_session){session, 1, 0};
 }
 // Brings the thread into a session for a while; session_back, given what this returned, brings it
 // back.
-static inline struct thread_session session_switch(unsigned session) {
+static inline struct thread_session session_switch(struct session *session) {
   struct thread_session before = {0};
   if (!sessions_many()) return before;
   before = thread_session;
@@ -90,10 +146,10 @@ static inline CUresult session_crossed(void) {
 }
 
 // Return the session of a device (an ordinal) and of a context (a handle); 0 for what there is not.
-unsigned session_of_device(int device);
-unsigned session_of_context(uint64_t context);
+struct session *session_of_device(int device);
+struct session *session_of_context(uint64_t context);
 // Returns the ordinal of the device that a session leads to; 0 when the program does not see it.
-int device_of_session(unsigned session);
+int device_of_session(struct session *session);
 // Returns the ordinal of the device that the thread's session leads to. With one session, which may
 // have several devices, it is that of the current context.
 int device_here(void);

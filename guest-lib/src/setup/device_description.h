@@ -20,7 +20,7 @@ struct peer_device {
 };
 
 struct device {
-  unsigned session;         // that leads to it (session.h)
+  struct session *session;  // that leads to it (session.h)
   unsigned server;          // number of the first session that leads to the same server
   uint32_t server_ordinal;  // what the server calls it
   char name[256];

@@ -37,23 +37,24 @@ static void open_step(void *data, struct host_step_call call) {
 // On a stream of its own, so that nothing else waits.
 static CUresult open_behind(uint64_t event, struct gate *gate) {
   uint64_t stream;
-  CUresult result = stream_begin_apart(&stream);
+  struct session *session = session_here();
+  CUresult result = stream_begin_apart(session, &stream);
   if (result) return result;
-  result = put_cuStreamWaitEvent(stream, event, 0);
-  if (!result) result = host_step(stream, open_step, gate);
+  result = put_cuStreamWaitEvent(session, stream, event, 0);
+  if (!result) result = host_step(session, stream, open_step, gate);
   stream_end(stream);
   return result;
 }
 
-CUresult device_wait(uint64_t stream, unsigned session, uint64_t event) {
+CUresult device_wait(uint64_t stream, struct session *other, uint64_t event) {
   struct gate *gate = calloc(1, sizeof *gate);
   if (!gate) return CUDA_ERROR_OUT_OF_MEMORY;
-  struct thread_session before = session_switch(session);
+  struct thread_session before = session_switch(other);
   CUresult result = open_behind(event, gate);
   session_back(before);
   if (result) {
     free(gate);
     return result;
   }
-  return host_step(stream, wait_step, gate);
+  return host_step(session_here(), stream, wait_step, gate);
 }

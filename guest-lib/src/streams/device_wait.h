@@ -7,9 +7,11 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
+#include "session/session.h"
 
 // Makes what comes next on `stream`, which is of the thread's session, wait for the work that
-// `event`, which is of `session`, has recorded. The errors are those of putting work on a stream.
-CUresult device_wait(uint64_t stream, unsigned session, uint64_t event);
+// `event`, which is of the session `other`, has recorded. The errors are those of putting work on a
+// stream.
+CUresult device_wait(uint64_t stream, struct session *other, uint64_t event);
 
 #endif

@@ -33,19 +33,17 @@ struct event {
   _Atomic uint64_t finished;  // request of the latest query the server reported as done since
 };
 
-static _Atomic unsigned resets[SESSIONS_MAX];
-
 // Guards `watch` and `watch_recorded`, which belong together.
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
 
 // Others may record it, too, of whom nothing is known here.
 static _Bool is_shared(const struct event *event) { return event->flags & CU_EVENT_INTERPROCESS; }
 
-static _Bool is_done(struct event *event) {
+static _Bool is_done(struct session *session, struct event *event) {
   if (is_shared(event)) return 0;
   uint64_t recorded = atomic_load(&event->recorded);
   return recorded == 0 || recorded == atomic_load(&event->done) ||
-         stream_has_done(atomic_load(&event->stream), recorded);
+         stream_has_done(session, atomic_load(&event->stream), recorded);
 }
 
 static struct event *find(CUevent handle) {
@@ -59,7 +57,8 @@ static void raise_finished(void *object, void *request) {
     atomic_store(&event->finished, *(uint64_t *)request);
 }
 
-void event_finished(const struct wire_done *done) {
+void event_finished(struct session *session, const struct wire_done *done) {
+  (void)session;
   uint64_t request = done->request;
   handle_visit(WIRE_KIND_EVENT, done->handle, raise_finished, &request);
 }
@@ -68,8 +67,9 @@ static CUresult unref(struct event *event) {
   if (atomic_fetch_sub(&event->references, 1) != 1) return CUDA_SUCCESS;
   uint64_t handle = event->handle;
   struct thread_session before = session_switch(handle_session(WIRE_KIND_EVENT, handle));
-  _Bool gone = event->gone || event->resets != resets[session_here()];
-  CUresult result = gone ? CUDA_SUCCESS : put_cuEventDestroy_v2(handle);
+  struct session *session = session_here();
+  _Bool gone = event->gone || event->resets != session->events_reset;
+  CUresult result = gone ? CUDA_SUCCESS : put_cuEventDestroy_v2(session, handle);
   session_back(before);
   handle_recycle(WIRE_KIND_EVENT, handle);
   free(event);
@@ -98,8 +98,8 @@ static void forget(uint64_t handle, void *object, void *context) {
   if (!only || event->context == only) destroy(handle, only != 0);
 }
 
-void event_forget_all(void) {
-  resets[session_here()]++;
+void event_forget_all(struct session *session) {
+  session->events_reset++;
   handle_each(WIRE_KIND_EVENT, forget, NULL);
 }
 void event_destroy_of(uint64_t context) { handle_each(WIRE_KIND_EVENT, forget, &context); }
@@ -110,14 +110,14 @@ static CUresult admit(CUevent handle) {
   return result ? result : capture_admit_unsafe();
 }
 
-uint64_t event_mint(unsigned flags) {
+uint64_t event_mint(struct session *session, unsigned flags) {
   struct event *event = calloc(1, sizeof *event);
   if (!event) return 0;
   event->references = 1;
-  event->resets = resets[session_here()];
+  event->resets = session->events_reset;
   event->flags = flags;
   event->context = context_current_handle();
-  event->handle = handle_mint(WIRE_KIND_EVENT, event);
+  event->handle = handle_mint(session, WIRE_KIND_EVENT, event);
   uint64_t wire = event->handle;
   if (!wire) free(event);
   return wire;
@@ -138,10 +138,10 @@ CUresult guest_cuEventCreate(CUevent *phEvent, unsigned int Flags) {
   if (!phEvent || Flags & ~known) return CUDA_ERROR_INVALID_VALUE;
   if (Flags & CU_EVENT_INTERPROCESS && !(Flags & CU_EVENT_DISABLE_TIMING))
     return CUDA_ERROR_INVALID_VALUE;
-  uint64_t wire = event_mint(Flags);
+  uint64_t wire = event_mint(session_here(), Flags);
   if (!wire) return CUDA_ERROR_OUT_OF_MEMORY;
   *phEvent = (CUevent)(uintptr_t)wire;
-  return put_cuEventCreate(wire, Flags);
+  return put_cuEventCreate(session_here(), wire, Flags);
 }
 
 CUresult guest_cuEventDestroy_v2(CUevent hEvent) { return destroy(handle_of(hEvent), 1); }
@@ -151,7 +151,7 @@ CUresult guest_cuEventDestroy(CUevent hEvent) { return guest_cuEventDestroy_v2(h
 void event_recorded_by_graph(struct event *event, uint64_t stream) {
   // A later command of another thread may count here: it only makes "done" known later.
   atomic_store(&event->stream, stream);
-  atomic_store(&event->recorded, stream_last_sequence(stream));
+  atomic_store(&event->recorded, stream_last_sequence(session_here(), stream));
 }
 
 void event_recorded(CUevent hEvent, uint64_t stream) {
@@ -166,12 +166,12 @@ CUresult event_check_untimed(CUevent hEvent) {
 }
 
 // Returns when the server has taken up all that was sent.
-static CUresult acknowledge(void) {
+static CUresult acknowledge(struct session *session) {
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_Acknowledge(&answer);
+  CUresult result = ask_Acknowledge(session, &answer);
   if (!guest_is_lost() && result) {
-    guest_async_error(result);  // of work before
+    guest_async_error(session, result);  // of work before
     result = CUDA_SUCCESS;
   }
   answer_free(&answer);
@@ -191,37 +191,38 @@ CUresult guest_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned
     result = recorder->event_record(handle_of(hEvent), wire, flags);
     if (result != CAPTURE_NONE) return result;
   }
-  result = put_cuEventRecord(handle_of(hEvent), wire);
+  result = put_cuEventRecord(session_here(), handle_of(hEvent), wire);
   event_recorded(hEvent, wire);
   // When this returns, another process may wait for it and must not find it unrecorded.
-  return result || !is_shared(event) ? result : acknowledge();
+  return result || !is_shared(event) ? result : acknowledge(session_here());
 }
 
 CUresult event_record_all(CUevent hEvent, uint64_t context) {
   struct event *event = find(hEvent);
   if (!event || event->context != context) return CUDA_ERROR_INVALID_HANDLE;
-  CUresult result = put_ContextRecord(handle_of(hEvent));
+  struct session *session = session_here();
+  CUresult result = put_ContextRecord(session, handle_of(hEvent));
   // Of no stream in particular: what settles one alone says nothing of it.
   atomic_store(&event->stream, BATCH_NO_STREAM);
-  atomic_store(&event->recorded, batch_sequence());
-  return result || !is_shared(event) ? result : acknowledge();
+  atomic_store(&event->recorded, batch_sequence(session));
+  return result || !is_shared(event) ? result : acknowledge(session);
 }
 
 CUresult guest_cuEventRecord(CUevent hEvent, CUstream hStream, int per_thread) {
   return guest_cuEventRecordWithFlags(hEvent, hStream, 0, per_thread);
 }
 
-static CUresult wait_for(struct event *event, uint64_t handle) {
-  if (is_done(event)) return guest_take_async_error();
+static CUresult wait_for(struct session *session, struct event *event, uint64_t handle) {
+  if (is_done(session, event)) return guest_take_async_error(session);
   uint64_t recorded = atomic_load(&event->recorded);
   uint64_t stream = atomic_load(&event->stream);
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_cuEventSynchronize(handle, &answer);
+  CUresult result = ask_cuEventSynchronize(session, handle, &answer);
   answer_free(&answer);
   if (!result) {
     atomic_store(&event->done, recorded);
-    stream_settled(stream, recorded);
+    stream_settled(session, stream, recorded);
   }
   return result;
 }
@@ -231,21 +232,22 @@ CUresult guest_cuEventSynchronize(CUevent hEvent) {
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   CUresult refused = admit(hEvent);
   if (refused) return refused;
-  pages_will_wait();
-  CUresult result = wait_for(event, handle_of(hEvent));
-  pages_have_waited();
+  pages_will_wait(session_here());
+  CUresult result = wait_for(session_here(), event, handle_of(hEvent));
+  pages_have_waited(session_here());
   return result;
 }
 
 static CUresult query(struct event *event, uint64_t handle) {
-  if (is_done(event)) return guest_take_async_error();
+  struct session *session = session_here();
+  if (is_done(session, event)) return guest_take_async_error(session);
   uint64_t recorded = atomic_load(&event->recorded);
   pthread_mutex_lock(&watch_lock);
   uint64_t watch = event->watch_recorded == recorded ? event->watch : 0;
   pthread_mutex_unlock(&watch_lock);
   if (watch) {
     // The server tells when it is done: no need to ask again.
-    answer_poll();
+    answer_poll(session);
     if (atomic_load(&event->finished) < watch) return CUDA_ERROR_NOT_READY;
     atomic_store(&event->done, recorded);
     if (is_shared(event)) {
@@ -254,11 +256,11 @@ static CUresult query(struct event *event, uint64_t handle) {
       if (event->watch == watch) event->watch = 0;
       pthread_mutex_unlock(&watch_lock);
     }
-    return guest_take_async_error();
+    return guest_take_async_error(session);
   }
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_cuEventQuery(handle, &answer);
+  CUresult result = ask_cuEventQuery(session, handle, &answer);
   answer_free(&answer);
   if (!result) atomic_store(&event->done, recorded);
   pthread_mutex_lock(&watch_lock);
@@ -274,7 +276,7 @@ CUresult guest_cuEventQuery(CUevent hEvent) {
   CUresult refused = admit(hEvent);
   if (refused) return refused;
   CUresult result = query(event, handle_of(hEvent));
-  if (result != CUDA_ERROR_NOT_READY) pages_have_waited();
+  if (result != CUDA_ERROR_NOT_READY) pages_have_waited(session_here());
   return result;
 }
 
@@ -290,7 +292,8 @@ CUresult guest_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUeve
   if (start->context != end->context) return CUDA_ERROR_INVALID_HANDLE;
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_cuEventElapsedTime_v2(handle_of(hStart), handle_of(hEnd), &answer);
+  CUresult result =
+      ask_cuEventElapsedTime_v2(session_here(), handle_of(hStart), handle_of(hEnd), &answer);
   if (!result) {
     const struct wire_cuEventElapsedTime_v2_reply *reply = answer.reply;
     *pMilliseconds = reply->pMilliseconds;
@@ -304,11 +307,11 @@ CUresult guest_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent 
 }
 
 // Of another session's event.
-static CUresult wait_for_other_device(uint64_t stream, unsigned session, uint64_t handle,
+static CUresult wait_for_other_device(uint64_t stream, struct session *session, uint64_t handle,
                                       unsigned flags) {
   struct thread_session before = session_switch(session);
   struct event *event = handle_object(WIRE_KIND_EVENT, handle);
-  _Bool done = event && is_done(event);
+  _Bool done = event && is_done(session_here(), event);
   session_back(before);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
@@ -324,14 +327,15 @@ CUresult guest_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
   uint64_t wire;
   CUresult result = stream_resolve(hStream, per_thread, &wire);
   if (result) return result;
-  unsigned session = handle_session(WIRE_KIND_EVENT, handle_of(hEvent));
-  if (sessions_many() && session != SESSION_ANY && session != session_here())
-    return wait_for_other_device(wire, session, handle_of(hEvent), Flags);
+  struct session *session = session_here();
+  struct session *other = handle_session(WIRE_KIND_EVENT, handle_of(hEvent));
+  if (sessions_many() && other && other != session)
+    return wait_for_other_device(wire, other, handle_of(hEvent), Flags);
   if (!find(hEvent)) return CUDA_ERROR_INVALID_HANDLE;
   if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   if (capture_active() || capture_has_events() || Flags) {
     result = recorder->event_wait(wire, handle_of(hEvent), Flags);
     if (result != CAPTURE_NONE) return result;
   }
-  return put_cuStreamWaitEvent(wire, handle_of(hEvent), 0);
+  return put_cuStreamWaitEvent(session, wire, handle_of(hEvent), 0);
 }

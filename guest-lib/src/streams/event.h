@@ -6,11 +6,12 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
+#include "session/session.h"
 #include "wire.h"
 
 // Mints the handle of a new event in the current context; 0 when there are too many. The caller
 // tells the server of it, or calls event_unmint when the server will not have it.
-uint64_t event_mint(unsigned flags);
+uint64_t event_mint(struct session *session, unsigned flags);
 // Ends an event of which the server has not been told.
 void event_unmint(uint64_t handle);
 // Keeps an event for a node of a graph until event_let_go, even when the program destroys it. NULL
@@ -31,7 +32,7 @@ CUresult event_check_untimed(CUevent event);
 // Notes that the last command put on `stream` records the event.
 void event_recorded(CUevent event, uint64_t stream);
 // Ends all events after a reset of the context. The server has none of them any more.
-void event_forget_all(void);
+void event_forget_all(struct session *session);
 // Destroys the events that were created in a context that ends.
 void event_destroy_of(uint64_t context);
 

@@ -36,8 +36,8 @@ struct host_function {
   void (*step)(void *data, struct host_step_call call);  // or this, which is not the program's
   CUstream stream;
   void *data;
-  uint64_t order;    // of posting
-  unsigned session;  // whose server may call it; SESSION_ANY: a kept one
+  uint64_t order;           // of posting
+  struct session *session;  // whose server may call it; NULL: a kept one
   uint32_t generation;
   uint32_t next;  // free: the next free place; kept: the next in its bucket
   _Bool live, kept;
@@ -47,7 +47,7 @@ struct host_call {
   struct host_function what;
   uint64_t number;
   CUresult status;
-  unsigned session;  // whose stream waits for it
+  struct session *session;  // whose stream waits for it
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // innermost
@@ -65,8 +65,6 @@ static _Bool calling;  // the thread is in one
 
 static _Atomic uint64_t awaited;  // posted and not called yet
 static uint64_t posts;
-// By session: until this command is known to be done, graphs may call.
-static _Atomic uint64_t expected[SESSIONS_MAX];
 
 // The thread, and what ends its wait.
 static _Bool started, ended;
@@ -88,9 +86,10 @@ void host_step_done(struct host_step_call call) {
   // What comes behind it in the stream finds what it has changed.
   _Bool shared = pages_hand_over();
   thread_role.awaited = before;
-  CUresult result = put_HostFunctionDone(call.number);
+  struct session *session = session_here();
+  CUresult result = put_HostFunctionDone(session, call.number);
   if (shared) pages_handed_over();
-  if (result == CUDA_SUCCESS) batch_send();
+  if (result == CUDA_SUCCESS) batch_send(session);
 }
 
 static void call(const struct host_call *call) {
@@ -101,7 +100,7 @@ static void call(const struct host_call *call) {
     return;
   }
   thread_role.in_function = 1;
-  pages_have_waited();  // for what its stream has done
+  pages_have_waited(session_here());  // for what its stream has done
   if (call->what.callback)
     call->what.callback(call->what.stream, call->status, call->what.data);
   else
@@ -113,11 +112,8 @@ static void call(const struct host_call *call) {
 // Whether the server may have something to say that nobody waits for.
 _Bool host_functions_may_come(void) {
   _Bool may = atomic_load(&awaited) != 0;
-  for (int session = 0; session < session_count && !may; session++) {
-    struct thread_session before = session_switch((unsigned)session);
-    may = atomic_load(&expected[session]) > context_settled_sequence();
-    session_back(before);
-  }
+  for (struct session *session = sessions; session < sessions_end() && !may; session++)
+    may = atomic_load(&session->calls_expected_until) > context_settled_sequence(session);
   return may;
 }
 
@@ -127,9 +123,9 @@ static void lose_silent_sessions(const struct pollfd *polled) {
   const int64_t now = clock_ms();
   if (now < next_look) return;
   next_look = now + connection_look_ms();
-  for (int session = 0; session < session_count; session++) {
-    session_use((unsigned)session);
-    if (polled[1 + session].fd >= 0 && !polled[1 + session].revents && connection_is_silent())
+  for (struct session *session = sessions; session < sessions_end(); session++) {
+    const struct pollfd *of = &polled[1 + session->number];
+    if (of->fd >= 0 && !of->revents && connection_is_silent(session))
       answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(ETIMEDOUT));
   }
 }
@@ -141,10 +137,10 @@ static void wait_for_call(void) {
     // Whoever waits for an answer reads for us, too.
     atomic_store(&waits_for_reader, 1);
     _Bool somebody = 0;
-    for (int session = 0; session < session_count; session++) {
-      session_use((unsigned)session);
-      _Bool read = answer_is_being_read();
-      polled[1 + session] = (struct pollfd){.fd = read ? -1 : connection_fd(), .events = POLLIN};
+    for (struct session *session = sessions; session < sessions_end(); session++) {
+      _Bool read = answer_is_being_read(session);
+      polled[1 + session->number] =
+          (struct pollfd){.fd = read ? -1 : connection_fd(session), .events = POLLIN};
       somebody = somebody || read;
     }
     if (!somebody) atomic_store(&waits_for_reader, 0);
@@ -158,9 +154,8 @@ static void wait_for_call(void) {
     eventfd_t times;
     eventfd_read(kick, &times);
   }
-  for (int session = 0; session < session_count; session++) {
-    session_use((unsigned)session);
-    if (polled[1 + session].revents) answer_poll();
+  for (struct session *session = sessions; session < sessions_end(); session++) {
+    if (polled[1 + session->number].revents) answer_poll(session);
   }
 }
 
@@ -290,11 +285,8 @@ uint64_t host_function_keep(CUhostFn function, void *data) {
   if (place) {
     number = number_of(place);
   } else {
-    number = add((struct host_function){.function = function,
-                                        .data = data,
-                                        .kept = 1,
-                                        .session = SESSION_ANY,
-                                        .next = buckets[bucket]});
+    number = add((struct host_function){
+        .function = function, .data = data, .kept = 1, .session = NULL, .next = buckets[bucket]});
     if (number) buckets[bucket] = (uint32_t)number;
   }
   pthread_mutex_unlock(&lock);
@@ -313,8 +305,8 @@ void host_function_drop(uint64_t number) {
   pthread_mutex_unlock(&lock);
 }
 
-void host_function_expect(uint64_t sequence) {
-  _Atomic uint64_t *until = &expected[session_here()];
+void host_function_expect(struct session *session, uint64_t sequence) {
+  _Atomic uint64_t *until = &session->calls_expected_until;
   uint64_t now = atomic_load(until);
   while (now < sequence && !atomic_compare_exchange_weak(until, &now, sequence)) {
   }
@@ -337,14 +329,14 @@ static _Bool push_call(const struct host_call *call) {
   return 1;
 }
 
-_Bool host_function_called(const struct wire_call *said) {
+_Bool host_function_called(struct session *session, const struct wire_call *said) {
   uint32_t place = (uint32_t)said->function;
   pthread_mutex_lock(&lock);
   const struct host_function *f = place && place < used ? &functions[place] : NULL;
   _Bool known = f && f->live && f->generation == said->function >> 32 &&
-                (f->session == SESSION_ANY || f->session == session_here());
+                (!f->session || f->session == session);
   if (known) {
-    struct host_call call = {*f, said->call, (CUresult)said->status, session_here()};
+    struct host_call call = {*f, said->call, (CUresult)said->status, session};
     known = push_call(&call);
     if (known && !call.what.kept) {
       free_place_of(place);
@@ -362,18 +354,18 @@ void host_function_drain(void) {
   pthread_mutex_unlock(&lock);
 }
 
-void host_function_forget_all(void) {
+void host_function_forget_all(struct session *session) {
   // Those that graphs keep may be another session's as well; with one there is none.
   const _Bool kept = session_count == 1;
   pthread_mutex_lock(&lock);
   for (uint32_t place = 1; place < used; place++) {
     const struct host_function *f = &functions[place];
-    if (!f->live || !(f->session == session_here() || (kept && f->kept))) continue;
+    if (!f->live || !(f->session == session || (kept && f->kept))) continue;
     if (!f->kept) atomic_fetch_sub(&awaited, 1);
     free_place_of(place);
   }
   if (kept) memset(buckets, 0, sizeof buckets);
-  atomic_store(&expected[session_here()], 0);
+  atomic_store(&session->calls_expected_until, 0);
   pthread_mutex_unlock(&lock);
 }
 
@@ -391,8 +383,9 @@ static _Bool take_back(uint64_t number) {
 }
 
 // Puts a function on a stream of the thread's session.
-static CUresult post(struct host_function f, uint64_t stream, enum wire_function kind) {
-  f.session = session_here();
+static CUresult post(struct session *session, struct host_function f, uint64_t stream,
+                     enum wire_function kind) {
+  f.session = session;
   pthread_mutex_lock(&lock);
   const _Bool late = ended;
   f.order = ++posts;
@@ -400,23 +393,24 @@ static CUresult post(struct host_function f, uint64_t stream, enum wire_function
   if (number) atomic_fetch_add(&awaited, 1);
   pthread_mutex_unlock(&lock);
   if (!number) return late ? guest_lost() : CUDA_ERROR_OUT_OF_MEMORY;
-  CUresult result = put_HostFunction(stream, number, kind);
+  CUresult result = put_HostFunction(session, stream, number, kind);
   // What has heard of the loss by now was put there.
   if (result && !take_back(number)) result = CUDA_SUCCESS;
   if (atomic_load(&awaited) == 1) wake();  // else it reads already
   return result;
 }
 
-CUresult host_step(uint64_t stream, void (*take)(void *data, struct host_step_call call),
-                   void *data) {
+CUresult host_step(struct session *session, uint64_t stream,
+                   void (*take)(void *data, struct host_step_call call), void *data) {
   CUresult result =
-      post((struct host_function){.step = take, .data = data}, stream, WIRE_FUNCTION_STEP);
-  pending_note(stream);
+      post(session, (struct host_function){.step = take, .data = data}, stream, WIRE_FUNCTION_STEP);
+  pending_note(session, stream);
   return result;
 }
 
-CUresult host_function_post(uint64_t stream, CUhostFn function, void *data) {
-  return post((struct host_function){.function = function, .data = data}, stream,
+CUresult host_function_post(struct session *session, uint64_t stream, CUhostFn function,
+                            void *data) {
+  return post(session, (struct host_function){.function = function, .data = data}, stream,
               WIRE_FUNCTION_ONCE);
 }
 
@@ -433,8 +427,9 @@ static CUresult launch(struct host_function f, CUstream stream, int per_thread,
     result = f.callback ? recorder->check_wait(wire) : recorder->host(wire, f.function, f.data);
     if (result != (f.callback ? CUDA_SUCCESS : CAPTURE_NONE)) return result;
   }
-  result = post(f, wire, kind);
-  pending_note(wire);
+  struct session *session = session_here();
+  result = post(session, f, wire, kind);
+  pending_note(session, wire);
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
+#include "session/session.h"
 #include "wire.h"
 
 // Keeps a function that the nodes of graphs call, and returns the number under which the server
@@ -14,27 +15,28 @@
 // HostFunction command with WIRE_FUNCTION_KEPT). The same function with the same data has the same
 // number. 0 when there is no memory or no thread for it.
 uint64_t host_function_keep(CUhostFn function, void *data);
-// Has a stream of the thread's session call a function of this library, once. The function changes
+// Has a stream of `session` call a function of this library, once. The function changes
 // nothing of the program's memory. CUDA_ERROR_OUT_OF_MEMORY when there is no memory or no thread.
-CUresult host_function_post(uint64_t stream, CUhostFn function, void *data);
+CUresult host_function_post(struct session *session, uint64_t stream, CUhostFn function,
+                            void *data);
 // Ends a kept function that no launch under way will call any more, and that nobody else may have
 // kept.
 void host_function_drop(uint64_t number);
 // To be called after command `sequence`, the launch of a graph that has host nodes, was posted:
 // until it is done, functions may come.
-void host_function_expect(uint64_t sequence);
+void host_function_expect(struct session *session, uint64_t sequence);
 
-// A step is a function of this library in a stream of the thread's session. Once the stream has
+// A step is a function of this library in a stream of `session`. Once the stream has
 // come to it, `take` is called on the thread of functions, and the stream waits until somebody
 // calls host_step_done with the same `call`, in `take` or later, in any thread; that brings the
 // thread into the step's session. `take` is called, too, when the context has failed, as another
 // session may wait for what it does. CUDA_ERROR_OUT_OF_MEMORY as above.
 struct host_step_call {
-  unsigned session;
+  struct session *session;
   uint64_t number;
 };
-CUresult host_step(uint64_t stream, void (*take)(void *data, struct host_step_call call),
-                   void *data);
+CUresult host_step(struct session *session, uint64_t stream,
+                   void (*take)(void *data, struct host_step_call call), void *data);
 void host_step_done(struct host_step_call call);
 
 // Whether streams of any session may still call functions.
@@ -43,6 +45,6 @@ _Bool host_functions_may_come(void);
 // have returned.
 void host_function_drain(void);
 // To be called after it: forgets the session's functions, which will not be called any more.
-void host_function_forget_all(void);
+void host_function_forget_all(struct session *session);
 
 #endif

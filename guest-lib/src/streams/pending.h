@@ -6,8 +6,13 @@
 
 #include <stdint.h>
 
-// Notes that the last command put on `stream`, of the thread's session, is such work or holds some.
-void pending_note(uint64_t stream);
+#include "session/session.h"
+
+// Makes what this file keeps for a session (sessions_make); false when there is no memory.
+_Bool pending_make(struct session *session);
+
+// Notes that the last command put on `stream`, a stream of `session`, is such work or holds some.
+void pending_note(struct session *session, uint64_t stream);
 // Whether any such work, of any session, is not known to be done.
 _Bool pending_any(void);
 // Whether there ever was any: cheaper to ask first.

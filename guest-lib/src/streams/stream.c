@@ -28,35 +28,41 @@ struct stream {
 // Guards `watch` and `watch_last`, which belong together.
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
 
-// The legacy default streams, by session: their order is kept apart (wire/order.h).
-static struct stream legacies[SESSIONS_MAX];
 static _Atomic uint64_t next_id = 1;
 
-static struct stream *legacy(void) { return &legacies[session_here()]; }
-
-static struct stream *find(uint64_t wire) {
-  if (wire == STREAM_LEGACY_WIRE) return legacy();
-  return handle_object(WIRE_KIND_STREAM, wire);
+// The legacy default stream is no handle's, and its order is kept apart (wire/order.h).
+_Bool stream_make(struct session *session) {
+  if (!session->legacy_stream) session->legacy_stream = calloc(1, sizeof *session->legacy_stream);
+  return session->legacy_stream != NULL;
 }
 
-static CUresult create(unsigned flags, int priority, uint64_t *wire) {
+static struct stream *find(struct session *session, uint64_t wire) {
+  if (wire == STREAM_LEGACY_WIRE) return session->legacy_stream;
+  return handle_peek(WIRE_KIND_STREAM, wire);
+}
+
+static CUresult create(struct session *session, unsigned flags, int priority, uint64_t *wire) {
   struct stream *stream = calloc(1, sizeof *stream);
   if (!stream) return CUDA_ERROR_OUT_OF_MEMORY;
   stream->order.flags = flags;
   stream->priority = priority;
   stream->id = atomic_fetch_add(&next_id, 1);
   stream->context = context_current_handle();
-  *wire = handle_mint(WIRE_KIND_STREAM, stream);
+  *wire = handle_mint(session, WIRE_KIND_STREAM, stream);
   if (!*wire) {
     free(stream);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  return put_cuStreamCreateWithPriority(*wire, flags, priority);
+  return put_cuStreamCreateWithPriority(session, *wire, flags, priority);
 }
 
-CUresult stream_begin(uint64_t *wire) { return create(CU_STREAM_DEFAULT, 0, wire); }
+CUresult stream_begin(struct session *session, uint64_t *wire) {
+  return create(session, CU_STREAM_DEFAULT, 0, wire);
+}
 
-CUresult stream_begin_apart(uint64_t *wire) { return create(CU_STREAM_NON_BLOCKING, 0, wire); }
+CUresult stream_begin_apart(struct session *session, uint64_t *wire) {
+  return create(session, CU_STREAM_NON_BLOCKING, 0, wire);
+}
 
 CUresult stream_resolve(CUstream stream, int per_thread, uint64_t *wire) {
   uint64_t handle = handle_of(stream);
@@ -80,7 +86,7 @@ CUresult stream_for_work(CUstream stream, int per_thread, uint64_t *wire) {
 }
 
 struct stream_attributes **stream_attributes(uint64_t wire) {
-  return &find(wire)->attributes;
+  return &find(session_here(), wire)->attributes;
 }
 
 static CUresult destroy(uint64_t handle, _Bool tell) {
@@ -89,7 +95,7 @@ static CUresult destroy(uint64_t handle, _Bool tell) {
   free(stream->attributes);
   if (capture_active()) recorder->stream_ends(handle);
   free(stream);
-  CUresult result = tell ? put_cuStreamDestroy_v2(handle) : CUDA_SUCCESS;
+  CUresult result = tell ? put_cuStreamDestroy_v2(session_here(), handle) : CUDA_SUCCESS;
   handle_recycle(WIRE_KIND_STREAM, handle);
   return result;
 }
@@ -97,8 +103,9 @@ static CUresult destroy(uint64_t handle, _Bool tell) {
 void stream_end(uint64_t wire) { destroy(wire, 1); }
 
 uint64_t stream_context(uint64_t wire) {
-  struct stream *stream = find(wire);
-  return stream && stream != legacy() ? stream->context : context_current_handle();
+  struct session *session = session_here();
+  struct stream *stream = find(session, wire);
+  return stream && stream != session->legacy_stream ? stream->context : context_current_handle();
 }
 
 static void forget(uint64_t handle, void *object, void *context) {
@@ -112,15 +119,17 @@ void stream_destroy_of(uint64_t context) { handle_each(WIRE_KIND_STREAM, forget,
 
 static void await(uint64_t handle, void *object, void *context) {
   if (((struct stream *)object)->context != *(uint64_t *)context) return;
-  const CUresult result = stream_synchronize(handle);
-  if (result) guest_async_error(result);
+  struct session *session = session_here();
+  const CUresult result = stream_synchronize(session, handle);
+  if (result) guest_async_error(session, result);
 }
 
 void stream_synchronize_of(uint64_t context) {
   handle_each(WIRE_KIND_STREAM, await, &context);
   // The server's one default stream stands for that of every context.
-  const CUresult result = stream_synchronize(STREAM_LEGACY_WIRE);
-  if (result) guest_async_error(result);
+  struct session *session = session_here();
+  const CUresult result = stream_synchronize(session, STREAM_LEGACY_WIRE);
+  if (result) guest_async_error(session, result);
 }
 
 // ---- entry points ------------------------------------------------------------------------------
@@ -128,7 +137,7 @@ void stream_synchronize_of(uint64_t context) {
 CUresult guest_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
   if (!phStream || flags & ~(unsigned)CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
   uint64_t wire;
-  CUresult result = create(flags, device_clamp_priority(priority), &wire);
+  CUresult result = create(session_here(), flags, device_clamp_priority(priority), &wire);
   if (!result) *phStream = (CUstream)(uintptr_t)wire;
   return result;
 }
@@ -141,19 +150,19 @@ CUresult guest_cuStreamDestroy_v2(CUstream hStream) { return destroy(handle_of(h
 
 CUresult guest_cuStreamDestroy(CUstream hStream) { return guest_cuStreamDestroy_v2(hStream); }
 
-CUresult stream_synchronize(uint64_t wire) {
+CUresult stream_synchronize(struct session *session, uint64_t wire) {
   CUresult result;
-  pages_will_wait();
-  if (stream_is_settled(wire)) {
-    result = guest_take_async_error();
+  pages_will_wait(session);
+  if (stream_is_settled(session, wire)) {
+    result = guest_take_async_error(session);
   } else {
     struct answer answer;
     answer_init(&answer);
-    result = ask_cuStreamSynchronize(wire, &answer);
+    result = ask_cuStreamSynchronize(session, wire, &answer);
     answer_free(&answer);
-    if (!result) stream_settled(wire, answer.sequence);
+    if (!result) stream_settled(session, wire, answer.sequence);
   }
-  pages_have_waited();
+  pages_have_waited(session);
   return result;
 }
 
@@ -162,28 +171,28 @@ CUresult guest_cuStreamSynchronize(CUstream hStream, int per_thread) {
   CUresult result = stream_resolve(hStream, per_thread, &wire);
   if (result) return result;
   if (capture_active() && (result = recorder->check_wait(wire))) return result;
-  return stream_synchronize(wire);
+  return stream_synchronize(session_here(), wire);
 }
 
 static CUresult query(uint64_t wire) {
-  if (stream_is_settled(wire)) return guest_take_async_error();
-  struct stream *stream = find(wire);
-  const uint64_t last = stream_last_sequence(wire);
+  if (stream_is_settled(session_here(), wire)) return guest_take_async_error(session_here());
+  struct stream *stream = find(session_here(), wire);
+  const uint64_t last = stream_last_sequence(session_here(), wire);
   pthread_mutex_lock(&watch_lock);
   uint64_t watch = stream->watch_last == last ? stream->watch : 0;
   pthread_mutex_unlock(&watch_lock);
   if (watch) {
     // The server tells when it is done: no need to ask again.
-    answer_poll();
-    if (stream_last_finished(wire) < watch) return CUDA_ERROR_NOT_READY;
-    stream_settled(wire, last);
-    return guest_take_async_error();
+    answer_poll(session_here());
+    if (stream_last_finished(session_here(), wire) < watch) return CUDA_ERROR_NOT_READY;
+    stream_settled(session_here(), wire, last);
+    return guest_take_async_error(session_here());
   }
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_cuStreamQuery(wire, &answer);
+  CUresult result = ask_cuStreamQuery(session_here(), wire, &answer);
   answer_free(&answer);
-  if (!result) stream_settled(wire, last);
+  if (!result) stream_settled(session_here(), wire, last);
   pthread_mutex_lock(&watch_lock);
   stream->watch = result == CUDA_ERROR_NOT_READY ? answer.request : 0;
   stream->watch_last = last;
@@ -197,7 +206,7 @@ CUresult guest_cuStreamQuery(CUstream hStream, int per_thread) {
   if (result) return result;
   if (capture_active() && (result = recorder->check_wait(wire))) return result;
   result = query(wire);
-  if (result != CUDA_ERROR_NOT_READY) pages_have_waited();
+  if (result != CUDA_ERROR_NOT_READY) pages_have_waited(session_here());
   return result;
 }
 
@@ -206,7 +215,7 @@ CUresult guest_cuStreamGetFlags(CUstream hStream, unsigned int *flags, int per_t
   CUresult result = stream_resolve(hStream, per_thread, &wire);
   if (result) return result;
   if (!flags) return CUDA_ERROR_INVALID_VALUE;
-  *flags = find(wire)->order.flags;
+  *flags = find(session_here(), wire)->order.flags;
   return CUDA_SUCCESS;
 }
 
@@ -215,7 +224,7 @@ CUresult guest_cuStreamGetPriority(CUstream hStream, int *priority, int per_thre
   CUresult result = stream_resolve(hStream, per_thread, &wire);
   if (result) return result;
   if (!priority) return CUDA_ERROR_INVALID_VALUE;
-  *priority = find(wire)->priority;
+  *priority = find(session_here(), wire)->priority;
   return CUDA_SUCCESS;
 }
 
@@ -225,8 +234,8 @@ CUresult guest_cuStreamGetId(CUstream hStream, unsigned long long *streamId, int
   if (result) return result;
   if (!streamId) return CUDA_ERROR_INVALID_VALUE;
   // Every context has a default stream of its own. No session comes to so many created ones.
-  const struct stream *stream = find(wire);
-  *streamId = stream == legacy() ? context_current()->id << 32 : stream->id;
+  const struct stream *stream = find(session_here(), wire);
+  *streamId = stream == session_here()->legacy_stream ? context_current()->id << 32 : stream->id;
   return CUDA_SUCCESS;
 }
 
@@ -235,8 +244,9 @@ CUresult guest_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, int per_thread)
   CUresult result = stream_resolve(hStream, per_thread, &wire);
   if (result) return result;
   if (!pctx) return CUDA_ERROR_INVALID_VALUE;
-  struct stream *stream = find(wire);
-  uint64_t context = stream == legacy() ? context_current_handle() : stream->context;
+  struct session *session = session_here();
+  struct stream *stream = find(session, wire);
+  uint64_t context = stream == session->legacy_stream ? context_current_handle() : stream->context;
   *pctx = (CUcontext)(uintptr_t)context;
   return CUDA_SUCCESS;
 }

@@ -7,8 +7,12 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
+#include "session/session.h"
 #include "wire.h"
 #include "wire/order.h"
+
+// Makes what this file keeps for a session (sessions_make); false when there is no memory.
+_Bool stream_make(struct session *session);
 
 // Sets *wire to a stream that the program names, and follows it into its session. NULL means the
 // legacy default stream or, where `per_thread` says that the program was compiled for it, the
@@ -24,7 +28,7 @@ uint64_t stream_context(uint64_t wire);
 
 // Makes a stream of this library's own, which waits for no other stream and which none waits for.
 // CUDA_ERROR_OUT_OF_MEMORY, or what posting returns. stream_end destroys it.
-CUresult stream_begin_apart(uint64_t *wire);
+CUresult stream_begin_apart(struct session *session, uint64_t *wire);
 void stream_end(uint64_t wire);
 
 // Returns where a live stream keeps its attributes (kernels/stream_attributes.c), which are NULL at
@@ -43,6 +47,6 @@ void stream_destroy_of(uint64_t context);
 // Waits until the work on a stream is done: a round trip, unless it is known to be done. Returns an
 // error of the work, or what guest_lost (wire/enter.h) says. Does not ask whether the stream is
 // captured.
-CUresult stream_synchronize(uint64_t wire);
+CUresult stream_synchronize(struct session *session, uint64_t wire);
 
 #endif

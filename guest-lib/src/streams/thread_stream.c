@@ -66,7 +66,7 @@ CUresult thread_stream_of_caller(uint64_t *wire) {
   // A reset of the context ends this stream like any other, so its handle may be stale.
   if (!stream->wire || !handle_object(WIRE_KIND_STREAM, stream->wire)) {
     struct thread_session before = session_switch(session_of_context(context));
-    CUresult result = stream_begin(&stream->wire);
+    CUresult result = stream_begin(session_here(), &stream->wire);
     session_back(before);
     if (result) return result;
   }

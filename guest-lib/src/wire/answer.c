@@ -20,7 +20,7 @@
 #include "wire/region.h"
 #include "wire_calls.h"
 
-static struct inbox {
+struct inbox {
   pthread_mutex_t lock;
   pthread_cond_t changed;
   struct answer *first, **last;  // in the order asked; `last` NULL: none was ever asked
@@ -29,15 +29,27 @@ static struct inbox {
   uint64_t next_request;
   uint64_t outstanding;
   struct answer *pool;
-  _Bool decoder_ready;
   struct decode decoder;
-} inboxes[SESSIONS_MAX] = {[0 ... SESSIONS_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                                                       .changed = PTHREAD_COND_INITIALIZER}};
-_Atomic uint64_t answers_open[SESSIONS_MAX];
+};
 
-static void deaf_to_event(const struct wire_done *done) { (void)done; }
-static _Bool deaf_to_call(const struct wire_call *call) {
-  (void)call;
+static const struct decode_sink sink;
+
+_Bool inbox_make(struct session *session) {
+  if (session->inbox) return 1;
+  struct inbox *inbox = calloc(1, sizeof *inbox);
+  if (!inbox) return 0;
+  pthread_mutex_init(&inbox->lock, NULL);
+  pthread_cond_init(&inbox->changed, NULL);
+  decode_init(&inbox->decoder, &sink, session);
+  session->inbox = inbox;
+  return 1;
+}
+
+static void deaf_to_event(struct session *session, const struct wire_done *done) {
+  (void)session, (void)done;
+}
+static _Bool deaf_to_call(struct session *session, const struct wire_call *call) {
+  (void)session, (void)call;
   return 0;
 }
 static void deaf_to_reader(void) {}
@@ -46,10 +58,8 @@ static const struct answer_listener *listener = &nobody;
 
 void answer_listen(const struct answer_listener *by) { listener = by; }
 
-static struct inbox *here(void) { return &inboxes[session_here()]; }
-
-struct answer *answer_take_deferred(void) {
-  struct inbox *inbox = here();
+struct answer *answer_take_deferred(struct session *session) {
+  struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
   struct answer *answer = inbox->pool;
   if (answer) inbox->pool = answer->next;
@@ -59,8 +69,8 @@ struct answer *answer_take_deferred(void) {
   return answer;
 }
 
-void answer_give_back(struct answer *answer) {
-  struct inbox *inbox = here();
+void answer_give_back(struct session *session, struct answer *answer) {
+  struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
   answer->next = inbox->pool;
   inbox->pool = answer;
@@ -68,7 +78,8 @@ void answer_give_back(struct answer *answer) {
 }
 
 // With the lock held.
-static void expect(struct inbox *inbox, struct answer *answer, uint64_t request) {
+static void expect(struct session *session, struct answer *answer, uint64_t request) {
+  struct inbox *inbox = session->inbox;
   answer->next = NULL;
   answer->reply = NULL;
   answer->result = CUDA_SUCCESS;
@@ -78,35 +89,35 @@ static void expect(struct inbox *inbox, struct answer *answer, uint64_t request)
   if (!inbox->last) inbox->last = &inbox->first;
   *inbox->last = answer;
   inbox->last = &answer->next;
-  answers_open[inbox - inboxes] += !answer->unasked;
+  session->answers_open += !answer->unasked;
 }
 
-void answer_expect(struct answer *answer) {
-  struct inbox *inbox = here();
+void answer_expect(struct session *session, struct answer *answer) {
+  struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
-  expect(inbox, answer, ++inbox->next_request);
+  expect(session, answer, ++inbox->next_request);
   inbox->outstanding += answer->deferred;
   pthread_mutex_unlock(&inbox->lock);
 }
 
-void answer_expect_unasked(struct answer *answer, uint64_t request) {
-  struct inbox *inbox = here();
+void answer_expect_unasked(struct session *session, struct answer *answer, uint64_t request) {
+  struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
-  expect(inbox, answer, request);
+  expect(session, answer, request);
   pthread_mutex_unlock(&inbox->lock);
 }
 
-uint64_t answer_outstanding(void) {
-  struct inbox *inbox = here();
+uint64_t answer_outstanding(struct session *session) {
+  struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
   uint64_t count = inbox->outstanding;
   pthread_mutex_unlock(&inbox->lock);
   return count;
 }
 
-_Bool answer_lands_in(const void *memory, uint64_t size) {
+_Bool answer_lands_in(struct session *session, const void *memory, uint64_t size) {
   const uint64_t begin = (uint64_t)(uintptr_t)memory, end = begin + size;
-  struct inbox *inbox = here();
+  struct inbox *inbox = session->inbox;
   _Bool found = 0;
   pthread_mutex_lock(&inbox->lock);
   for (const struct answer *a = inbox->first; a && !found; a = a->next) {
@@ -142,11 +153,12 @@ static void unlink_answer(struct inbox *inbox, struct answer *answer) {
 }
 
 // With the lock held.
-static void finish(struct inbox *inbox, struct answer *answer) {
-  answers_open[inbox - inboxes] -= !answer->unasked;
+static void finish(struct session *session, struct answer *answer) {
+  struct inbox *inbox = session->inbox;
+  session->answers_open -= !answer->unasked;
   unlink_answer(inbox, answer);
   if (answer->deferred) {
-    if (answer->result) guest_async_error((CUresult)answer->result);
+    if (answer->result) guest_async_error(session, (CUresult)answer->result);
     answer_free(answer);
     answer->next = inbox->pool;
     inbox->pool = answer;
@@ -157,8 +169,9 @@ static void finish(struct inbox *inbox, struct answer *answer) {
   if (inbox->waiting) pthread_cond_broadcast(&inbox->changed);
 }
 
-static void *on_place(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run) {
-  struct inbox *inbox = here();
+static void *on_place(struct session *session, uint64_t request, uint64_t offset, uint64_t length,
+                      uint64_t *run) {
+  struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
   struct answer *answer = find(inbox, request);
   uint8_t *place = NULL;
@@ -174,8 +187,8 @@ static void *on_place(uint64_t request, uint64_t offset, uint64_t length, uint64
   return place;
 }
 
-static void on_unwritable(uint64_t request) {
-  struct inbox *inbox = here();
+static void on_unwritable(struct session *session, uint64_t request) {
+  struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
   struct answer *answer = find(inbox, request);
   if (answer && !answer->result) {
@@ -185,20 +198,21 @@ static void on_unwritable(uint64_t request) {
   pthread_mutex_unlock(&inbox->lock);
 }
 
-static _Bool on_placed(const struct wire_placed *placed) {
-  const unsigned char *from = region_placed(placed);
+static _Bool on_placed(struct session *session, const struct wire_placed *placed) {
+  const unsigned char *from = region_placed(session, placed);
   if (!from) return 0;
   for (uint64_t done = 0, run; done < placed->length; done += run) {
-    void *to = on_place(placed->request, placed->offset + done, placed->length - done, &run);
+    void *to =
+        on_place(session, placed->request, placed->offset + done, placed->length - done, &run);
     if (!to) return 0;
-    if (!decode_copy(to, from + done, run, run)) on_unwritable(placed->request);
+    if (!decode_copy(to, from + done, run, run)) on_unwritable(session, placed->request);
   }
-  region_took(placed->slot);
+  region_took(session, placed->slot);
   return 1;
 }
 
-static _Bool on_reply(const struct wire_reply *reply) {
-  struct inbox *inbox = here();
+static _Bool on_reply(struct session *session, const struct wire_reply *reply) {
+  struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
   struct answer *answer = find(inbox, reply->request);
   if (!answer) {
@@ -213,17 +227,18 @@ static _Bool on_reply(const struct wire_reply *reply) {
   } else {
     answer->result = CUDA_ERROR_OUT_OF_MEMORY;
   }
-  if (reply->async) guest_async_error((CUresult)reply->async);
-  guest_note_result((CUresult)reply->result);
+  if (reply->async) guest_async_error(session, (CUresult)reply->async);
+  guest_note_result(session, (CUresult)reply->result);
   if (trace_on()) trace_received(WIRE_REPLY, size, reply->request, answer->sequence);
   const _Bool unasked = answer->unasked;
-  finish(inbox, answer);
+  finish(session, answer);
   pthread_mutex_unlock(&inbox->lock);
-  if (!unasked) batch_server_idle();
+  if (!unasked) batch_server_idle(session);
   return 1;
 }
 
-static void on_output(uint16_t op, const char *text, uint64_t length) {
+static void on_output(struct session *session, uint16_t op, const char *text, uint64_t length) {
+  (void)session;
   if (trace_on()) trace_received(op, length, 0, 0);
   // Device printf and assertions: where the program's own printf goes, and in order with it.
   FILE *to = op == WIRE_ERRORS ? stderr : stdout;
@@ -231,7 +246,8 @@ static void on_output(uint16_t op, const char *text, uint64_t length) {
   fflush(to);
 }
 
-static void on_fault(const struct wire_fault *fault) {
+static void on_fault(struct session *session, const struct wire_fault *fault) {
+  (void)session;
   if (trace_on()) trace_received(WIRE_FAULT, fault->header.size, 0, 0);
   const char *name = "an unknown command";
   switch (fault->op) {
@@ -251,20 +267,21 @@ static void on_fault(const struct wire_fault *fault) {
       name, (unsigned long long)fault->sequence, error ? error : "error", fault->result);
 }
 
-static void on_finished(const struct wire_done *done) {
+static void on_finished(struct session *session, const struct wire_done *done) {
   if (trace_on()) trace_received(WIRE_DONE, done->header.size, done->request, 0);
   if (wire_handle_kind(done->handle) == WIRE_KIND_EVENT)
-    listener->event_finished(done);
+    listener->event_finished(session, done);
   else
-    stream_finished(done);
+    stream_finished(session, done);
 }
 
-static _Bool on_call(const struct wire_call *call) {
+static _Bool on_call(struct session *session, const struct wire_call *call) {
   if (trace_on()) trace_received(WIRE_CALL, call->header.size, 0, 0);
-  return listener->called(call);
+  return listener->called(session, call);
 }
 
-static void on_end(int32_t result, const char *sentence, uint32_t length) {
+static void on_end(struct session *session, int32_t result, const char *sentence, uint32_t length) {
+  (void)session;
   if (trace_on()) trace_received(WIRE_END, length, 0, 0);
   notice(LOG_ERROR, "the server ended the session: %.*s", (int)length, sentence);
   guest_set_lost(result ? (CUresult)result : CUDA_ERROR_DEVICE_UNAVAILABLE);
@@ -308,17 +325,13 @@ const char *why_lost(int error) {
 }
 
 // By the thread that has the reading role, without the lock. False at the end of the stream.
-static _Bool read_once(int flags) {
-  struct inbox *inbox = here();
-  if (!inbox->decoder_ready) {
-    decode_init(&inbox->decoder, &sink);
-    inbox->decoder_ready = 1;
-  }
+static _Bool read_once(struct session *session, int flags) {
+  struct inbox *inbox = session->inbox;
   size_t size;
   void *place = decode_want(&inbox->decoder, &size);
   // After a failure nothing more is welcome; who asked since then is released below.
-  ssize_t got = size ? region_receive(connection_fd(), place, size, flags) : 0;
-  if (got < 0 && errno == EAGAIN && !(flags & MSG_DONTWAIT) && connection_is_silent())
+  ssize_t got = size ? region_receive(session, connection_fd(session), place, size, flags) : 0;
+  if (got < 0 && errno == EAGAIN && !(flags & MSG_DONTWAIT) && connection_is_silent(session))
     errno = ETIMEDOUT;
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return 1;
   if (got > 0) {
@@ -336,32 +349,32 @@ static _Bool read_once(int flags) {
   pthread_mutex_lock(&inbox->lock);
   while (inbox->first) {
     inbox->first->result = guest_lost();
-    finish(inbox, inbox->first);
+    finish(session, inbox->first);
   }
   pthread_mutex_unlock(&inbox->lock);
   return 0;
 }
 
-static void leave_reading(void) {
-  struct inbox *inbox = here();
+static void leave_reading(struct session *session) {
+  struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
   inbox->reading = 0;
   if (inbox->waiting) pthread_cond_broadcast(&inbox->changed);
   pthread_mutex_unlock(&inbox->lock);
-  batch_reader_left();
+  batch_reader_left(session);
   listener->reader_left();
 }
 
-_Bool answer_is_being_read(void) {
-  struct inbox *inbox = here();
+_Bool answer_is_being_read(struct session *session) {
+  struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
   _Bool now = inbox->reading;
   pthread_mutex_unlock(&inbox->lock);
   return now;
 }
 
-CUresult answer_wait(struct answer *answer) {
-  struct inbox *inbox = here();
+CUresult answer_wait(struct session *session, struct answer *answer) {
+  struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
   while (!answer->done) {
     if (inbox->reading) {
@@ -373,12 +386,12 @@ CUresult answer_wait(struct answer *answer) {
     inbox->reading = 1;
     pthread_mutex_unlock(&inbox->lock);
     // Only the reader sets `done`, so no lock is needed to look at it here.
-    while (!answer->done && read_once(0) && !region_owes()) {
+    while (!answer->done && read_once(session, 0) && !region_owes(session)) {
     }
-    leave_reading();
-    if (region_owes()) {
-      region_give_back();
-      batch_send();
+    leave_reading(session);
+    if (region_owes(session)) {
+      region_give_back(session);
+      batch_send(session);
     }
     pthread_mutex_lock(&inbox->lock);
   }
@@ -386,8 +399,8 @@ CUresult answer_wait(struct answer *answer) {
   return (CUresult)answer->result;
 }
 
-_Bool answer_poll(void) {
-  struct inbox *inbox = here();
+_Bool answer_poll(struct session *session) {
+  struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
   if (inbox->reading) {
     pthread_mutex_unlock(&inbox->lock);
@@ -395,7 +408,7 @@ _Bool answer_poll(void) {
   }
   inbox->reading = 1;
   pthread_mutex_unlock(&inbox->lock);
-  read_once(MSG_DONTWAIT);
-  leave_reading();
+  read_once(session, MSG_DONTWAIT);
+  leave_reading(session);
   return 1;
 }

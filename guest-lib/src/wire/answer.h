@@ -51,53 +51,53 @@ static inline void answer_init(struct answer *answer) {
   answer->deferred = 0;
 }
 
-// Returns an initialised answer for a question that nobody waits for, from a pool of the thread's
-// session; NULL when there is no memory. The caller sets `deferred`. It goes back to the pool by
-// itself once it is there; answer_give_back is for one whose question was not sent after all.
-struct answer *answer_take_deferred(void);
-void answer_give_back(struct answer *answer);
+// Makes what this file keeps for a session (sessions_make); false when there is no memory.
+_Bool inbox_make(struct session *session);
 
-// What follows is about the session that the thread is in (session.h).
-//
+// Returns an initialised answer for a question that nobody waits for, from a pool of the session;
+// NULL when there is no memory. The caller sets `deferred`. It goes back to the pool by itself once
+// it is there; answer_give_back is for one whose question was not sent after all.
+struct answer *answer_take_deferred(struct session *session);
+void answer_give_back(struct session *session, struct answer *answer);
+
 // Registers a question and gives it the number that its answer will name (answer->request). The
 // caller holds the batch lock, so that questions are registered in the order in which they are
 // sent.
-void answer_expect(struct answer *answer);
+void answer_expect(struct session *session, struct answer *answer);
 // Registers an answer that comes under the number `request` without a question. To be called before
 // anything can have read it.
-void answer_expect_unasked(struct answer *answer, uint64_t request);
+void answer_expect_unasked(struct session *session, struct answer *answer, uint64_t request);
 // Reads the socket until the answer is there, or waits for another thread that reads it. The
 // question is registered and has been sent, or is going to be by somebody else. Returns the result
 // in the answer, or what guest_lost (enter.h) says once the connection is gone.
-CUresult answer_wait(struct answer *answer);
+CUresult answer_wait(struct session *session, struct answer *answer);
 // Frees the reply of an answer that was waited for, and not the answer itself.
 void answer_free(struct answer *answer);
 
 // Reads what has arrived without waiting, unless another thread is reading. True when it read. No
 // lock of batch or answers may be held.
-_Bool answer_poll(void);
+_Bool answer_poll(struct session *session);
 
 // Whether a thread is reading. The caller may hold the batch lock.
-_Bool answer_is_being_read(void);
+_Bool answer_is_being_read(struct session *session);
 
-// By session: how many questions are asked and not yet answered, deferred ones among them; answers
-// that come unasked do not count.
-extern _Atomic uint64_t answers_open[SESSIONS_MAX];
-static inline _Bool answers_expected(void) { return answers_open[session_here()] != 0; }
+// Whether questions are asked and not yet answered, deferred ones among them; answers that come
+// unasked do not count.
+static inline _Bool answers_expected(struct session *session) { return session->answers_open != 0; }
 
 // Returns how many deferred answers are not there yet. Whoever synchronises need not ask: answers
 // that a synchronisation covers come before its own.
-uint64_t answer_outstanding(void);
+uint64_t answer_outstanding(struct session *session);
 
 // Whether a deferred answer that is not there yet goes to any of these bytes.
-_Bool answer_lands_in(const void *memory, uint64_t size);
+_Bool answer_lands_in(struct session *session, const void *memory, uint64_t size);
 
 // What the server sends that is no answer, and whom it is told to, on the thread that reads.
 struct answer_listener {
   // An event that was asked about is done.
-  void (*event_finished)(const struct wire_done *done);
+  void (*event_finished)(struct session *session, const struct wire_done *done);
   // A stream has come to a function of the program. False when there is no such function.
-  _Bool (*called)(const struct wire_call *call);
+  _Bool (*called)(struct session *session, const struct wire_call *call);
   // A thread has stopped reading.
   void (*reader_left)(void);
 };

@@ -6,6 +6,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <time.h>
 
@@ -21,7 +23,7 @@
 #include "wire/order.h"
 
 // Two buffers: one is filled while the other is being sent.
-static struct outbox {
+struct outbox {
   pthread_mutex_t send_lock, lock;
   pthread_cond_t sender_wanted;
   int filling;
@@ -39,14 +41,24 @@ static struct outbox {
   // Mirrors `filled != 0` for readers without the lock.
   _Atomic _Bool pending;
   unsigned char buffers[2][BATCH_BYTES] __attribute__((aligned(64)));
-} outboxes[SESSIONS_MAX] = {[0 ... SESSIONS_MAX - 1] = {.send_lock = PTHREAD_MUTEX_INITIALIZER,
-                                                        .lock = PTHREAD_MUTEX_INITIALIZER,
-                                                        .sender_wanted = PTHREAD_COND_INITIALIZER}};
+};
 
-static struct outbox *here(void) { return &outboxes[session_here()]; }
+_Bool outbox_make(struct session *session) {
+  struct outbox *outbox = session->outbox;
+  if (outbox) return 1;
+  outbox = aligned_alloc(64, sizeof *outbox);
+  if (!outbox) return 0;
+  // The buffers are left alone: what was never written costs no memory.
+  memset(outbox, 0, offsetof(struct outbox, buffers));
+  pthread_mutex_init(&outbox->send_lock, NULL);
+  pthread_mutex_init(&outbox->lock, NULL);
+  pthread_cond_init(&outbox->sender_wanted, NULL);
+  session->outbox = outbox;
+  return 1;
+}
 
-uint64_t batch_sequence(void) {
-  struct outbox *outbox = here();
+uint64_t batch_sequence(struct session *session) {
+  struct outbox *outbox = session->outbox;
   pthread_mutex_lock(&outbox->lock);
   uint64_t now = outbox->sequence;
   pthread_mutex_unlock(&outbox->lock);
@@ -55,45 +67,48 @@ uint64_t batch_sequence(void) {
 
 // Whether what is filled stays here until the server is idle. Not while somebody waits for an
 // answer: the answer may need what another thread has posted since.
-static _Bool held_back(const struct outbox *outbox) {
-  return atomic_load(&outbox->in_flight) && !answers_expected();
+static _Bool held_back(struct session *session) {
+  struct outbox *outbox = session->outbox;
+  return atomic_load(&outbox->in_flight) && !answers_expected(session);
 }
 
 // With the lock held.
-static void wake_sender(struct outbox *outbox) {
+static void wake_sender(struct session *session) {
+  struct outbox *outbox = session->outbox;
   if (outbox->sender_asleep) {
     outbox->sender_asleep = 0;
     pthread_cond_signal(&outbox->sender_wanted);
-  } else if (outbox->sender_polling && !held_back(outbox)) {
+  } else if (outbox->sender_polling && !held_back(session)) {
     outbox->sender_polling = 0;
     eventfd_write(outbox->sender_kick, 1);
   }
 }
 
-void batch_server_idle(void) {
-  struct outbox *outbox = here();
+void batch_server_idle(struct session *session) {
+  struct outbox *outbox = session->outbox;
   atomic_store(&outbox->in_flight, 0);
   if (!atomic_load(&outbox->pending)) return;
   pthread_mutex_lock(&outbox->lock);
   if (outbox->filled) {
-    wake_sender(outbox);
+    wake_sender(session);
     // The bytes it polls for may just have been read by this thread.
     if (outbox->sender_polling) eventfd_write(outbox->sender_kick, 1);
   }
   pthread_mutex_unlock(&outbox->lock);
 }
 
-void batch_reader_left(void) {
-  struct outbox *outbox = here();
-  connection_reader_left();
+void batch_reader_left(struct session *session) {
+  struct outbox *outbox = session->outbox;
+  connection_reader_left(session);
   if (!atomic_load(&outbox->in_flight) || !atomic_load(&outbox->pending)) return;
   pthread_mutex_lock(&outbox->lock);
-  wake_sender(outbox);
+  wake_sender(session);
   pthread_mutex_unlock(&outbox->lock);
 }
 
 // Takes what is filled, with both locks held.
-static size_t swap_buffers(struct outbox *outbox, unsigned char **bytes) {
+static size_t swap_buffers(struct session *session, unsigned char **bytes) {
+  struct outbox *outbox = session->outbox;
   size_t size = outbox->filled;
   outbox->sent_sequence = outbox->sequence;
   *bytes = outbox->buffers[outbox->filling];
@@ -103,46 +118,52 @@ static size_t swap_buffers(struct outbox *outbox, unsigned char **bytes) {
   return size;
 }
 
-static int send_traced(struct outbox *outbox, struct iovec *parts, int count) {
+static int send_traced(struct session *session, struct iovec *parts, int count) {
+  struct outbox *outbox = session->outbox;
   uint64_t bytes = 0, first = outbox->traced_sequence + 1, at = trace_now();
   for (int i = 0; i < count; i++) bytes += parts[i].iov_len;
   outbox->traced_sequence = outbox->sent_sequence;
-  int error = connection_send(parts, count);
+  int error = connection_send(session, parts, count);
   trace_sent(at, bytes, first, outbox->traced_sequence);
   return error;
 }
 
-static int send_parts(struct outbox *outbox, struct iovec *parts, int count) {
+static int send_parts(struct session *session, struct iovec *parts, int count) {
+  struct outbox *outbox = session->outbox;
   atomic_store(&outbox->in_flight, 1);
   stats_add(&guest_stats->batches, 1);
-  int error = trace_on() ? send_traced(outbox, parts, count) : connection_send(parts, count);
+  int error =
+      trace_on() ? send_traced(session, parts, count) : connection_send(session, parts, count);
   if (error && error != EFAULT) answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(error));
   return error;
 }
 
 // Sends what is filled now. The send lock is held, the batch lock is not: whoever sends may have
 // to read answers, and those want the batch lock.
-static void flush_as_sender(struct outbox *outbox) {
+static void flush_as_sender(struct session *session) {
+  struct outbox *outbox = session->outbox;
   pthread_mutex_lock(&outbox->lock);
   unsigned char *bytes;
-  size_t size = swap_buffers(outbox, &bytes);
+  size_t size = swap_buffers(session, &bytes);
   pthread_mutex_unlock(&outbox->lock);
   if (size) {
     struct iovec part = {bytes, size};
-    send_parts(outbox, &part, 1);
+    send_parts(session, &part, 1);
   }
 }
 
-static void flush(struct outbox *outbox) {
+static void flush(struct session *session) {
+  struct outbox *outbox = session->outbox;
   pthread_mutex_lock(&outbox->send_lock);
-  flush_as_sender(outbox);
+  flush_as_sender(session);
   pthread_mutex_unlock(&outbox->send_lock);
 }
 
-void batch_send(void) { flush(here()); }
+void batch_send(struct session *session) { flush(session); }
 
 // With the batch lock held and room made; NULL (unlocked) when the connection is gone.
-static void *append(struct outbox *outbox, uint16_t op, size_t size) {
+static void *append(struct session *session, uint16_t op, size_t size) {
+  struct outbox *outbox = session->outbox;
   struct wire_header *header =
       (struct wire_header *)(outbox->buffers[outbox->filling] + outbox->filled);
   outbox->filled += size;
@@ -157,38 +178,39 @@ static void *append(struct outbox *outbox, uint16_t op, size_t size) {
   return header;
 }
 
-void *batch_begin(uint16_t op, size_t size) {
+void *batch_begin(struct session *session, uint16_t op, size_t size) {
   if (session_crossed()) return NULL;
-  struct outbox *outbox = here();
+  struct outbox *outbox = session->outbox;
   pthread_mutex_lock(&outbox->lock);
   for (;;) {
     if (guest_is_lost()) {
       pthread_mutex_unlock(&outbox->lock);
       return NULL;
     }
-    if (outbox->filled + size <= BATCH_BYTES) return append(outbox, op, size);
+    if (outbox->filled + size <= BATCH_BYTES) return append(session, op, size);
     pthread_mutex_unlock(&outbox->lock);
-    flush(outbox);
+    flush(session);
     pthread_mutex_lock(&outbox->lock);
   }
 }
 
-CUresult batch_end(uint64_t stream) {
-  struct outbox *outbox = here();
-  stream_mark(stream, outbox->sequence);
-  wake_sender(outbox);
+CUresult batch_end(struct session *session, uint64_t stream) {
+  struct outbox *outbox = session->outbox;
+  stream_mark(session, stream, outbox->sequence);
+  wake_sender(session);
   pthread_mutex_unlock(&outbox->lock);
-  if (ablated(ABLATE_BATCHING)) flush(outbox);
+  if (ablated(ABLATE_BATCHING)) flush(session);
   return CUDA_SUCCESS;
 }
 
-void *batch_begin_bulk(uint16_t op, size_t size, const void *payload, uint64_t length) {
+void *batch_begin_bulk(struct session *session, uint16_t op, size_t size, const void *payload,
+                       uint64_t length) {
   (void)payload;
   if (session_crossed()) return NULL;
-  struct outbox *outbox = here();
+  struct outbox *outbox = session->outbox;
   uint32_t whole = (uint32_t)size + wire_round_up((uint32_t)length);
   if (length <= BATCH_COPY_MAX) {
-    struct wire_header *header = batch_begin(op, whole);
+    struct wire_header *header = batch_begin(session, op, whole);
     return header;
   }
   // The payload follows this very frame, so nobody else may send or append until it is out.
@@ -196,7 +218,7 @@ void *batch_begin_bulk(uint16_t op, size_t size, const void *payload, uint64_t l
   pthread_mutex_lock(&outbox->lock);
   while (outbox->filled + size > BATCH_BYTES) {
     pthread_mutex_unlock(&outbox->lock);
-    flush_as_sender(outbox);
+    flush_as_sender(session);
     pthread_mutex_lock(&outbox->lock);
   }
   if (guest_is_lost()) {
@@ -204,29 +226,30 @@ void *batch_begin_bulk(uint16_t op, size_t size, const void *payload, uint64_t l
     pthread_mutex_unlock(&outbox->send_lock);
     return NULL;
   }
-  struct wire_header *header = append(outbox, op, size);
+  struct wire_header *header = append(session, op, size);
   header->size = whole;
   stats_add(&guest_stats->bytes_sent, whole - size);
   if (watch_on()) stats_mine()->bytes_sent += whole - size;
   return header;
 }
 
-CUresult batch_end_bulk(uint64_t stream, const void *payload, uint64_t length) {
-  struct outbox *outbox = here();
+CUresult batch_end_bulk(struct session *session, uint64_t stream, const void *payload,
+                        uint64_t length) {
+  struct outbox *outbox = session->outbox;
   static const unsigned char padding[8];
   uint32_t pad = wire_round_up((uint32_t)length) - (uint32_t)length;
   if (length <= BATCH_COPY_MAX) {
     unsigned char *end = outbox->buffers[outbox->filling] + outbox->filled;
     if (length) memcpy(end - length - pad, payload, length);
     memset(end - pad, 0, pad);
-    return batch_end(stream);
+    return batch_end(session, stream);
   }
-  stream_mark(stream, outbox->sequence);
+  stream_mark(session, stream, outbox->sequence);
   unsigned char *bytes;
-  size_t size = swap_buffers(outbox, &bytes);
+  size_t size = swap_buffers(session, &bytes);
   pthread_mutex_unlock(&outbox->lock);
   struct iovec parts[3] = {{bytes, size}, {(void *)payload, length}, {(void *)padding, pad}};
-  int error = send_parts(outbox, parts, pad ? 3 : 2);
+  int error = send_parts(session, parts, pad ? 3 : 2);
   pthread_mutex_unlock(&outbox->send_lock);
   if (error == EFAULT) {
     log_error("the source of a copy to the device is not readable memory (%p)", payload);
@@ -235,11 +258,11 @@ CUresult batch_end_bulk(uint64_t stream, const void *payload, uint64_t length) {
   return error ? guest_lost() : CUDA_SUCCESS;
 }
 
-void *batch_ask(uint16_t op, size_t size, struct answer *answer) {
-  struct wire_request *request = batch_begin(op, size);
+void *batch_ask(struct session *session, uint16_t op, size_t size, struct answer *answer) {
+  struct wire_request *request = batch_begin(session, op, size);
   if (!request) return NULL;
-  answer_expect(answer);
-  answer->sequence = here()->sequence;
+  answer_expect(session, answer);
+  answer->sequence = session->outbox->sequence;
   request->request = answer->request;
   return request;
 }
@@ -262,44 +285,47 @@ static CUresult take_answer(struct answer *answer, size_t reply_size, CUresult r
   return result;
 }
 
-CUresult batch_wait(struct answer *answer, size_t reply_size) {
-  struct outbox *outbox = here();
+CUresult batch_wait(struct session *session, struct answer *answer, size_t reply_size) {
+  struct outbox *outbox = session->outbox;
   struct trace_span waiting = {0};
   // While nobody can have sent it: clocks are compared by that.
   if (trace_on()) trace_wait_begin(&waiting, answer->request, answer->sequence);
   pthread_mutex_unlock(&outbox->lock);
   stats_add(&guest_stats->round_trips, 1);
-  flush(outbox);
-  CUresult result = answer_wait(answer);
+  flush(session);
+  CUresult result = answer_wait(session, answer);
   trace_wait_end(&waiting, result);
   result = take_answer(answer, reply_size, result);
-  return result ? result : guest_take_async_error();
+  return result ? result : guest_take_async_error(session);
 }
 
-void batch_leave(uint64_t stream) {
-  struct outbox *outbox = here();
-  stream_mark(stream, outbox->sequence);
+void batch_leave(struct session *session, uint64_t stream) {
+  struct outbox *outbox = session->outbox;
+  stream_mark(session, stream, outbox->sequence);
   pthread_mutex_unlock(&outbox->lock);
   stats_add(&guest_stats->round_trips, 1);
-  flush(outbox);
+  flush(session);
 }
 
-CUresult batch_collect(struct answer *answer, size_t reply_size) {
-  return take_answer(answer, reply_size, answer_wait(answer));
+CUresult batch_collect(struct session *session, struct answer *answer, size_t reply_size) {
+  return take_answer(answer, reply_size, answer_wait(session, answer));
 }
 
-CUresult batch_defer(uint64_t stream) { return batch_end(stream); }
+CUresult batch_defer(struct session *session, uint64_t stream) {
+  return batch_end(session, stream);
+}
 
 // Until the server says that it is idle, or another thread reads that it is. No lock held.
-static void wait_for_idle(struct outbox *outbox) {
+static void wait_for_idle(struct session *session) {
+  struct outbox *outbox = session->outbox;
   pthread_mutex_lock(&outbox->lock);
   outbox->sender_polling = 1;
   pthread_mutex_unlock(&outbox->lock);
   // The idle message may have come before the flag was set.
-  if (held_back(outbox)) {
-    struct pollfd polled[2] = {{.fd = connection_fd(), .events = POLLIN},
+  if (held_back(session)) {
+    struct pollfd polled[2] = {{.fd = connection_fd(session), .events = POLLIN},
                                {.fd = outbox->sender_kick, .events = POLLIN}};
-    if (poll(polled, 2, connection_look_ms()) == 0 && connection_is_silent())
+    if (poll(polled, 2, connection_look_ms()) == 0 && connection_is_silent(session))
       answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(ETIMEDOUT));
     if (polled[1].revents) {
       eventfd_t count;
@@ -309,11 +335,11 @@ static void wait_for_idle(struct outbox *outbox) {
   pthread_mutex_lock(&outbox->lock);
   outbox->sender_polling = 0;
   pthread_mutex_unlock(&outbox->lock);
-  if (!held_back(outbox) || answer_poll()) return;
+  if (!held_back(session) || answer_poll(session)) return;
   // Another thread reads. It wakes us when it reads that the server is idle (batch_server_idle),
   // and when it stops reading before that (batch_reader_left).
   pthread_mutex_lock(&outbox->lock);
-  if (outbox->filled && held_back(outbox) && !guest_is_lost() && answer_is_being_read()) {
+  if (outbox->filled && held_back(session) && !guest_is_lost() && answer_is_being_read(session)) {
     outbox->sender_asleep = 1;
     pthread_cond_wait(&outbox->sender_wanted, &outbox->lock);
   }
@@ -327,7 +353,8 @@ static void wait_for_idle(struct outbox *outbox) {
 #define EMPTY_WAKES 16
 #define NAP_NS 50000
 #define NAPS 40
-static void nap(struct outbox *outbox) {
+static void nap(struct session *session) {
+  struct outbox *outbox = session->outbox;
   const struct timespec time = {.tv_nsec = NAP_NS};
   pthread_mutex_unlock(&outbox->lock);
   nanosleep(&time, NULL);
@@ -343,8 +370,9 @@ static void nap(struct outbox *outbox) {
 
 // Sends what nobody waits for, as soon as the server has nothing left to do.
 static void *sender(void *of) {
-  struct outbox *outbox = of;
-  session_use((unsigned)(outbox - outboxes));
+  struct session *session = of;
+  struct outbox *outbox = session->outbox;
+  session_use(session);
   // Woken by a thread that posts, and often posts more or waits at once: it must not take that
   // thread's processor from it. Where this is refused, all works as well, a little slower.
   const struct sched_param none = {0};
@@ -354,7 +382,7 @@ static void *sender(void *of) {
   for (;;) {
     if (guest_is_lost()) break;
     if (!outbox->filled && outbox->sender_naps) {
-      nap(outbox);
+      nap(session);
       continue;
     }
     if (!outbox->filled) {
@@ -365,21 +393,21 @@ static void *sender(void *of) {
       continue;
     }
     pthread_mutex_unlock(&outbox->lock);
-    if (!held_back(outbox)) {
-      flush(outbox);
+    if (!held_back(session)) {
+      flush(session);
       pthread_mutex_lock(&outbox->lock);
       continue;
     }
-    wait_for_idle(outbox);
+    wait_for_idle(session);
     pthread_mutex_lock(&outbox->lock);
   }
   pthread_mutex_unlock(&outbox->lock);
   return NULL;
 }
 
-int batch_start(void) {
-  struct outbox *outbox = here();
+int batch_start(struct session *session) {
+  struct outbox *outbox = session->outbox;
   outbox->sender_kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (outbox->sender_kick < 0) return errno;
-  return thread_start(sender, outbox, 256 << 10);
+  return thread_start(sender, session, 256 << 10);
 }

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -14,41 +15,49 @@
 #include "silence.h"
 #include "wire/answer.h"
 
-int connection_numbers[SESSIONS_MAX];
-
-// An eventfd that ends the wait of a sender, and whether one waits. There is one sender at a time.
-static struct leaving {
-  int number;  // one more than the descriptor
+struct connection {
+  // An eventfd, one more than its number, that ends the wait of a sender, and whether one waits.
+  // There is one sender at a time.
+  int reader_left;
   _Atomic _Bool awaited;
-} reader_left[SESSIONS_MAX];
+  // Whoever waits looks, and several threads may wait for one session.
+  struct silence silence;
+  pthread_mutex_t silence_lock;
+};
+static int limit_ms = 60000;  // as it was when there was one thread
 
-int connection_adopt(int fd) {
-  struct leaving *left = &reader_left[session_here()];
-  if (!left->number) left->number = 1 + eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (!left->number) return errno;
-  connection_numbers[session_here()] = 1 + fd;
+_Bool connection_make(struct session *session) {
+  if (session->connection) return 1;
+  struct connection *connection = calloc(1, sizeof *connection);
+  if (!connection) return 0;
+  pthread_mutex_init(&connection->silence_lock, NULL);
+  session->connection = connection;
+  return 1;
+}
+
+int connection_adopt(struct session *session, int fd) {
+  struct connection *connection = session->connection;
+  if (!connection->reader_left)
+    connection->reader_left = 1 + eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (!connection->reader_left) return errno;
+  session->socket = 1 + fd;
   return 0;
 }
 
-void connection_reader_left(void) {
-  struct leaving *left = &reader_left[session_here()];
-  if (atomic_load(&left->awaited)) eventfd_write(left->number - 1, 1);
+void connection_reader_left(struct session *session) {
+  struct connection *connection = session->connection;
+  if (atomic_load(&connection->awaited)) eventfd_write(connection->reader_left - 1, 1);
 }
-
-// Whoever waits looks, and several threads may wait for one session.
-static struct silence silences[SESSIONS_MAX];
-static pthread_mutex_t silences_lock = PTHREAD_MUTEX_INITIALIZER;
-static int limit_ms = 60000;  // as it was when there was one thread
 
 static struct server_name connected;
 
 const struct server_name *connection_server(void) { return &connected; }
 
-int connection_open(const struct config *config) {
+int connection_open(struct session *session, const struct config *config) {
   const struct server_name *server;
   int fd = dial(config, &server);
   if (fd < 0) return -fd;
-  int error = connection_adopt(fd);
+  int error = connection_adopt(session, fd);
   if (error) {
     log_error("no file descriptor is left: %s", strerror(error));
     close(fd);
@@ -61,38 +70,40 @@ int connection_open(const struct config *config) {
   return 0;
 }
 
-void connection_close_of(unsigned session) {
-  if (connection_numbers[session]) close(connection_fd_of(session));
-  connection_numbers[session] = 0;
+void connection_close_of(struct session *session) {
+  if (session->socket) close(connection_fd(session));
+  session->socket = 0;
 }
 
 void connection_close(void) {
-  for (unsigned session = 0; session < SESSIONS_MAX; session++) connection_close_of(session);
+  for (struct session *session = sessions; session < sessions + SESSIONS_MAX; session++)
+    connection_close_of(session);
 }
 
 void connection_shut_down(void) {
-  for (unsigned session = 0; session < SESSIONS_MAX; session++)
-    if (connection_numbers[session]) shutdown(connection_fd_of(session), SHUT_RDWR);
+  for (struct session *session = sessions; session < sessions + SESSIONS_MAX; session++)
+    if (session->socket) shutdown(connection_fd(session), SHUT_RDWR);
 }
 
-_Bool connection_is_silent(void) {
-  pthread_mutex_lock(&silences_lock);
-  _Bool silent = silence_is_long(&silences[session_here()], connection_fd(), limit_ms);
-  pthread_mutex_unlock(&silences_lock);
+_Bool connection_is_silent(struct session *session) {
+  pthread_mutex_lock(&session->connection->silence_lock);
+  _Bool silent = silence_is_long(&session->connection->silence, connection_fd(session), limit_ms);
+  pthread_mutex_unlock(&session->connection->silence_lock);
   return silent;
 }
 
 int connection_look_ms(void) { return silence_look_ms(limit_ms); }
 
-void connection_watch(void) {
+void connection_watch(struct session *session) {
   int look = connection_look_ms();
   struct timeval limit = {.tv_sec = look / 1000, .tv_usec = look % 1000 * 1000};
   // Not one of a Unix socket, whose other end is on this machine. Each session has a server of its
   // own.
   int domain = AF_UNIX;
   socklen_t size = sizeof domain;
-  getsockopt(connection_fd(), SOL_SOCKET, SO_DOMAIN, &domain, &size);
-  if (domain != AF_UNIX) setsockopt(connection_fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  getsockopt(connection_fd(session), SOL_SOCKET, SO_DOMAIN, &domain, &size);
+  if (domain != AF_UNIX)
+    setsockopt(connection_fd(session), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 }
 
 static const char zeros[64 << 10];
@@ -111,35 +122,36 @@ static void advance(struct iovec **part, int *count, size_t sent) {
 }
 
 // Until the socket takes more, reading what the server sends meanwhile. 0, or an errno value.
-static int wait_to_send(void) {
-  struct leaving *left = &reader_left[session_here()];
-  struct pollfd polled[2] = {{.fd = connection_fd(), .events = POLLOUT | POLLIN},
-                             {.fd = left->number - 1, .events = POLLIN}};
+static int wait_to_send(struct session *session) {
+  struct connection *connection = session->connection;
+  struct pollfd polled[2] = {{.fd = connection_fd(session), .events = POLLOUT | POLLIN},
+                             {.fd = connection->reader_left - 1, .events = POLLIN}};
   int ready = poll(polled, 1, connection_look_ms());
   if (ready < 0) return errno == EINTR ? 0 : errno;
-  if (ready == 0) return connection_is_silent() ? ETIMEDOUT : 0;
-  if (polled[0].revents & POLLOUT || !(polled[0].revents & POLLIN) || answer_poll()) return 0;
+  if (ready == 0) return connection_is_silent(session) ? ETIMEDOUT : 0;
+  if (polled[0].revents & POLLOUT || !(polled[0].revents & POLLIN) || answer_poll(session))
+    return 0;
   // Another thread reads, so only room for more output is of interest here, until it stops: the
   // server may take nothing before it has got rid of what it sends.
   polled[0].events = POLLOUT;
-  atomic_store(&left->awaited, 1);
+  atomic_store(&connection->awaited, 1);
   int error = 0;
-  if (answer_is_being_read()) {
+  if (answer_is_being_read(session)) {
     ready = poll(polled, 2, connection_look_ms());
     if (ready < 0 && errno != EINTR) error = errno;
-    if (ready == 0 && connection_is_silent()) error = ETIMEDOUT;
+    if (ready == 0 && connection_is_silent(session)) error = ETIMEDOUT;
   }
-  atomic_store(&left->awaited, 0);
+  atomic_store(&connection->awaited, 0);
   eventfd_t count;
-  eventfd_read(left->number - 1, &count);
+  eventfd_read(connection->reader_left - 1, &count);
   return error;
 }
 
-int connection_send(struct iovec *parts, int count) {
+int connection_send(struct session *session, struct iovec *parts, int count) {
   int unreadable = 0;
   while (count) {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
-    ssize_t sent = sendmsg(connection_fd(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t sent = sendmsg(connection_fd(session), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
       advance(&parts, &count, (size_t)sent);
       continue;
@@ -151,10 +163,11 @@ int connection_send(struct iovec *parts, int count) {
         // What of the message can be read goes out as it is: the frame's header, or it is out
         // already. So its length must be kept.
         unreadable = 1;
-        sent = send(connection_fd(), parts->iov_base, parts->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent = send(connection_fd(session), parts->iov_base, parts->iov_len,
+                    MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno == EFAULT) {
           size_t chunk = parts->iov_len < sizeof zeros ? parts->iov_len : sizeof zeros;
-          sent = send(connection_fd(), zeros, chunk, MSG_DONTWAIT | MSG_NOSIGNAL);
+          sent = send(connection_fd(session), zeros, chunk, MSG_DONTWAIT | MSG_NOSIGNAL);
         }
         if (sent >= 0) {
           advance(&parts, &count, (size_t)sent);
@@ -165,7 +178,7 @@ int connection_send(struct iovec *parts, int count) {
         __attribute__((fallthrough));
       }
       case EAGAIN: {
-        int error = wait_to_send();
+        int error = wait_to_send(session);
         if (error) return error;
         continue;
       }
@@ -176,10 +189,10 @@ int connection_send(struct iovec *parts, int count) {
   return unreadable ? EFAULT : 0;
 }
 
-int connection_write(const void *bytes, size_t size, int timeout_ms) {
-  return dial_write(connection_fd(), bytes, size, timeout_ms);
+int connection_write(struct session *session, const void *bytes, size_t size, int timeout_ms) {
+  return dial_write(connection_fd(session), bytes, size, timeout_ms);
 }
 
-int connection_read(void *bytes, size_t size, int timeout_ms) {
-  return dial_read(connection_fd(), bytes, size, timeout_ms);
+int connection_read(struct session *session, void *bytes, size_t size, int timeout_ms) {
+  return dial_read(connection_fd(session), bytes, size, timeout_ms);
 }

@@ -1,4 +1,4 @@
-// The TCP connection of a session: everything here is about that of the session the thread is in.
+// The TCP connection of a session.
 #ifndef OUTBOARD_CONNECTION_H
 #define OUTBOARD_CONNECTION_H
 
@@ -8,35 +8,35 @@
 #include "session/session.h"
 #include "setup/config.h"
 
-// The sockets, by session: each is the descriptor plus one, so that 0 stands for none.
-extern int connection_numbers[SESSIONS_MAX];
-static inline int connection_fd_of(unsigned session) { return connection_numbers[session] - 1; }
-static inline int connection_fd(void) { return connection_fd_of(session_here()); }
+static inline int connection_fd(const struct session *session) { return session->socket - 1; }
+
+// Makes what this file keeps for a session (sessions_make); false when there is no memory.
+_Bool connection_make(struct session *session);
 
 // Takes a connected socket, which is the session's from now on. Returns 0, or an errno value.
-int connection_adopt(int fd);
+int connection_adopt(struct session *session, int fd);
 // Returns for how many milliseconds a thread may wait for the socket before it asks
 // connection_is_silent.
 int connection_look_ms(void);
 // Whether the network is to be given up: for longer than the configured limit nothing has come back
 // for what is on its way. For a thread that has waited in vain. Logs nothing.
-_Bool connection_is_silent(void);
+_Bool connection_is_silent(struct session *session);
 
 // From now on reads of the socket return after connection_look_ms at the latest. To be called once
 // the session is there; the dialogue before it has time limits of its own.
-void connection_watch(void);
+void connection_watch(struct session *session);
 
 // To be called when the thread that read answers has stopped: a sender may have to read now. Cheap
 // when nobody sends.
-void connection_reader_left(void);
+void connection_reader_left(struct session *session);
 
 // Connects to the first of the configured servers that answers. Returns 0, or an errno value after
 // what was tried is in the log; EINTR when a signal of the program ended the wait (setup/wait.h).
-int connection_open(const struct config *config);
+int connection_open(struct session *session, const struct config *config);
 // Returns the server that was connected to last, by any session.
 const struct server_name *connection_server(void);
 // Closes the socket of one session, or of all.
-void connection_close_of(unsigned session);
+void connection_close_of(struct session *session);
 void connection_close(void);
 // Ends all that is on its way in either direction, of all sessions, and leaves the sockets open.
 void connection_shut_down(void);
@@ -45,11 +45,11 @@ void connection_shut_down(void);
 // wait for each other otherwise. Changes `parts`. One thread at a time (the send lock of batch.c),
 // with no lock of batch or answers. Returns 0, or an errno value; EFAULT when a payload was not
 // readable, in which case zeros were sent in its place.
-int connection_send(struct iovec *parts, int count);
+int connection_send(struct session *session, struct iovec *parts, int count);
 
 // Blocking transfers of exactly `size` bytes, for the dialogue of Hello and Welcome. Where the
 // timeout of connection_read is negative, it waits for ever. Each returns 0, or an errno value.
-int connection_write(const void *bytes, size_t size, int timeout_ms);
-int connection_read(void *bytes, size_t size, int timeout_ms);
+int connection_write(struct session *session, const void *bytes, size_t size, int timeout_ms);
+int connection_read(struct session *session, void *bytes, size_t size, int timeout_ms);
 
 #endif

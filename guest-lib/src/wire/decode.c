@@ -7,8 +7,9 @@
 
 #include "base/populate.h"
 
-void decode_init(struct decode *decode, const struct decode_sink *sink) {
+void decode_init(struct decode *decode, const struct decode_sink *sink, struct session *session) {
   decode->sink = sink;
+  decode->session = session;
   decode->failure = NULL;
   decode->have = 0;
   decode->payload = NULL;
@@ -60,7 +61,7 @@ _Bool decode_copy(void *to, const void *from, uint64_t size, uint64_t whole) {
 
 void decode_unwritable(struct decode *decode) {
   decode->discard = 1;
-  decode->sink->unwritable(decode->request);
+  decode->sink->unwritable(decode->session, decode->request);
 }
 
 // `size` bytes of the payload are where they go.
@@ -72,8 +73,8 @@ static void payload_arrived(struct decode *decode, uint64_t size) {
   if (decode->payload_run) return;
   decode->discard = 0;
   if (!decode->payload_left) return;
-  decode->payload = decode->sink->place(decode->request, decode->offset, decode->payload_left,
-                                        &decode->payload_run);
+  decode->payload = decode->sink->place(decode->session, decode->request, decode->offset,
+                                        decode->payload_left, &decode->payload_run);
   if (decode->payload) return;
   decode->failure = "a download part that nobody waits for any more";
   decode->payload_left = 0;
@@ -115,8 +116,8 @@ static size_t take_frame(struct decode *decode, const uint8_t *at, size_t have) 
     }
     decode->request = data->request;
     decode->offset = data->offset;
-    decode->payload =
-        decode->sink->place(data->request, data->offset, data->length, &decode->payload_run);
+    decode->payload = decode->sink->place(decode->session, data->request, data->offset,
+                                          data->length, &decode->payload_run);
     if (!decode->payload) {
       decode->failure = "a download part that nobody asked for";
       return 0;
@@ -134,17 +135,18 @@ static size_t take_frame(struct decode *decode, const uint8_t *at, size_t have) 
   switch (header->op) {
     case WIRE_REPLY:
       decode->counted += size;
-      if (size < sizeof(struct wire_reply) || !decode->sink->reply((const struct wire_reply *)at))
+      if (size < sizeof(struct wire_reply) ||
+          !decode->sink->reply(decode->session, (const struct wire_reply *)at))
         decode->failure = "a reply to nothing that was asked";
       break;
     case WIRE_PLACED:
       decode->counted += size;
       if (size < sizeof(struct wire_placed) ||
-          !decode->sink->placed((const struct wire_placed *)at))
+          !decode->sink->placed(decode->session, (const struct wire_placed *)at))
         decode->failure = "a download part in shared memory that nobody asked for";
       break;
     case WIRE_IDLE:
-      decode->sink->idle();
+      decode->sink->idle(decode->session);
       break;
     case WIRE_OUTPUT:
     case WIRE_ERRORS: {
@@ -154,25 +156,25 @@ static size_t take_frame(struct decode *decode, const uint8_t *at, size_t have) 
         break;
       }
       decode->counted += size;
-      decode->sink->output(header->op, (const char *)(output + 1), output->length);
+      decode->sink->output(decode->session, header->op, (const char *)(output + 1), output->length);
       break;
     }
     case WIRE_DONE:
       if (size < sizeof(struct wire_done))
         decode->failure = "a completion that is too short";
       else
-        decode->sink->finished((const struct wire_done *)at);
+        decode->sink->finished(decode->session, (const struct wire_done *)at);
       break;
     case WIRE_FAULT:
       if (size < sizeof(struct wire_fault))
         decode->failure = "a fault that is too short";
       else
-        decode->sink->fault((const struct wire_fault *)at);
+        decode->sink->fault(decode->session, (const struct wire_fault *)at);
       break;
     case WIRE_CALL:
       if (size < sizeof(struct wire_call))
         decode->failure = "a call that is too short";
-      else if (!decode->sink->call((const struct wire_call *)at))
+      else if (!decode->sink->call(decode->session, (const struct wire_call *)at))
         decode->failure = "a call of a function that was never posted";
       break;
     case WIRE_END: {
@@ -180,7 +182,7 @@ static size_t take_frame(struct decode *decode, const uint8_t *at, size_t have) 
       if (size < sizeof *end || end->length > size - sizeof *end)
         decode->failure = "an end whose length and size disagree";
       else
-        decode->sink->end(end->result, (const char *)(end + 1), end->length);
+        decode->sink->end(decode->session, end->result, (const char *)(end + 1), end->length);
       break;
     }
     default:

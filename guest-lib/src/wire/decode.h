@@ -10,6 +10,8 @@
 
 #include "wire.h"
 
+struct session;
+
 #define DECODE_BUFFER (2 * WIRE_FRAME_MAX)
 
 // Whom the decoder tells what has come. All members are set. A function that returns NULL or false
@@ -18,29 +20,31 @@ struct decode_sink {
   // Returns where the payload of download `request` from byte `offset` on goes, of which `length`
   // bytes are left. Sets *run to how many of these go there; for those behind, it is asked again.
   // NULL: nobody asked for this download, or the payload would not fit.
-  void *(*place)(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run);
+  void *(*place)(struct session *session, uint64_t request, uint64_t offset, uint64_t length,
+                 uint64_t *run);
   // The memory that `place` returned cannot be written: what is left of the run is thrown away.
-  void (*unwritable)(uint64_t request);
+  void (*unwritable)(struct session *session, uint64_t request);
   // A part of a download lies in shared memory. False: nobody asked for it, or it is not there.
-  _Bool (*placed)(const struct wire_placed *placed);
+  _Bool (*placed)(struct session *session, const struct wire_placed *placed);
   // A whole reply frame has come. False: it answers nothing that was asked.
-  _Bool (*reply)(const struct wire_reply *reply);
+  _Bool (*reply)(struct session *session, const struct wire_reply *reply);
   // The server has taken up all it was sent.
-  void (*idle)(void);
+  void (*idle)(struct session *session);
   // Kernels have printed: WIRE_OUTPUT by printf, WIRE_ERRORS by assertions.
-  void (*output)(uint16_t op, const char *text, uint64_t length);
+  void (*output)(struct session *session, uint16_t op, const char *text, uint64_t length);
   // A stream or an event that was asked about is done.
-  void (*finished)(const struct wire_done *done);
+  void (*finished)(struct session *session, const struct wire_done *done);
   // A posted command has failed.
-  void (*fault)(const struct wire_fault *fault);
+  void (*fault)(struct session *session, const struct wire_fault *fault);
   // A stream has come to a function of the program. False: there is no such function.
-  _Bool (*call)(const struct wire_call *call);
+  _Bool (*call)(struct session *session, const struct wire_call *call);
   // The server has ended the session, and says why.
-  void (*end)(int32_t result, const char *sentence, uint32_t length);
+  void (*end)(struct session *session, int32_t result, const char *sentence, uint32_t length);
 };
 
 struct decode {
   const struct decode_sink *sink;
+  struct session *session;   // whose bytes these are: told to the sink
   const char *failure;       // sticky: a sentence, or NULL
   size_t have;               // bytes in buffer, from the start
   uint8_t *payload;          // where the next bytes of the current download part go
@@ -54,7 +58,7 @@ struct decode {
 };
 
 // Prepares a decoder, before anything else; the sink stays as long as the decoder.
-void decode_init(struct decode *decode, const struct decode_sink *sink);
+void decode_init(struct decode *decode, const struct decode_sink *sink, struct session *session);
 // Returns where the next bytes are to be put, and how many at most: at least 1, and 0 after a
 // failure.
 void *decode_want(struct decode *decode, size_t *size);

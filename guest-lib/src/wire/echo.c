@@ -14,7 +14,7 @@ CUresult echo_after(int call, CUresult result) {
   if (result || !asks || atomic_load(&guest_condition)) return result;
   struct answer answer;
   answer_init(&answer);
-  ask_Echo(&answer);
+  ask_Echo(session_here(), &answer);
   answer_free(&answer);
   return result;
 }

@@ -14,8 +14,6 @@ enum { NOT_READY = 1, CHILD = 2, LOST = 4, POISONED = 8, HOST_FUNCTIONS = 16, IN
 
 _Atomic int guest_condition = NOT_READY;
 static _Atomic int lost_result;
-static _Atomic int poison[SESSIONS_MAX];
-static _Atomic int pending_async[SESSIONS_MAX];
 
 CUresult guest_refuse(enum needs needs) {
   int condition = atomic_load(&guest_condition);
@@ -27,7 +25,7 @@ CUresult guest_refuse(enum needs needs) {
     if (unusable) return unusable;
   }
   if (condition & POISONED && needs >= NEEDS_OBJECT)
-    return (CUresult)atomic_load(&poison[session_here()]);
+    return (CUresult)atomic_load(&session_here()->poison);
   return CUDA_SUCCESS;
 }
 
@@ -99,33 +97,33 @@ static _Bool is_sticky(CUresult result) {
   }
 }
 
-void guest_note_result(CUresult result) {
+void guest_note_result(struct session *session, CUresult result) {
   if (!is_sticky(result)) return;
   int none = 0;
-  atomic_compare_exchange_strong(&poison[session_here()], &none, (int)result);
+  atomic_compare_exchange_strong(&session->poison, &none, (int)result);
   atomic_fetch_or(&guest_condition, POISONED);
 }
 
-void guest_async_error(CUresult result) {
-  guest_note_result(result);
+void guest_async_error(struct session *session, CUresult result) {
+  guest_note_result(session, result);
   if (result == CUDA_SUCCESS || is_sticky(result)) return;
   int none = 0;
-  atomic_compare_exchange_strong(&pending_async[session_here()], &none, (int)result);
+  atomic_compare_exchange_strong(&session->kept_error, &none, (int)result);
 }
 
-CUresult guest_take_async_error(void) {
+CUresult guest_take_async_error(struct session *session) {
   if (atomic_load(&guest_condition) & POISONED) {
-    int sticky = atomic_load(&poison[session_here()]);
+    int sticky = atomic_load(&session->poison);
     if (sticky) return (CUresult)sticky;
   }
-  return (CUresult)atomic_exchange(&pending_async[session_here()], 0);
+  return (CUresult)atomic_exchange(&session->kept_error, 0);
 }
 
-void guest_clear_errors(void) {
-  atomic_store(&pending_async[session_here()], 0);
-  atomic_store(&poison[session_here()], 0);
-  for (int session = 0; session < session_count; session++)
-    if (atomic_load(&poison[session])) return;
+void guest_clear_errors(struct session *session) {
+  atomic_store(&session->kept_error, 0);
+  atomic_store(&session->poison, 0);
+  for (struct session *other = sessions; other < sessions_end(); other++)
+    if (atomic_load(&other->poison)) return;
   atomic_fetch_and(&guest_condition, ~POISONED);
 }
 

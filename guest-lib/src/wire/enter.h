@@ -32,7 +32,7 @@ static inline CUresult guest_enter(int call, enum needs needs) {
   stats_add(&guest_stats->by_call[call], 1);
   log_trace("%s", call_names[call]);
   if (needs == NEEDS_NOTHING) return CUDA_SUCCESS;
-  if (sessions_many()) session_begin();
+  if (sessions_many()) session_begin_call();
   if (__builtin_expect(atomic_load_explicit(&guest_condition, memory_order_acquire), 0)) {
     CUresult result = guest_refuse(needs);
     if (result) return result;
@@ -60,18 +60,18 @@ void guest_watch_contexts(_Bool some_inactive);
 // Whether this process was forked off during or after cuInit.
 _Bool guest_is_child(void);
 
-// ---- errors of the session that the thread is in (session.h) ------------------------------------
+// ---- errors of a session ------------------------------------------------------------------------
 
 // Notes an error of posted work. The first is kept for the next call that synchronises; one from
 // which a GPU does not recover poisons the context.
-void guest_async_error(CUresult result);
+void guest_async_error(struct session *session, CUresult result);
 // Returns the error that was kept, which is forgotten then, or the one that has poisoned the
 // context, which stays; CUDA_SUCCESS when there is none.
-CUresult guest_take_async_error(void);
+CUresult guest_take_async_error(struct session *session);
 // Notes the result of a call that the server carried out: it poisons the context if a GPU does not
 // recover from it.
-void guest_note_result(CUresult result);
+void guest_note_result(struct session *session, CUresult result);
 // Forgets all errors of the session. For a reset of the context.
-void guest_clear_errors(void);
+void guest_clear_errors(struct session *session);
 
 #endif

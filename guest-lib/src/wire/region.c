@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -38,9 +39,7 @@
 // So many parts of uploads go by the socket after slots could not be had.
 #define PARTS_WITHOUT 64u
 
-_Atomic int region_states[SESSIONS_MAX];
-
-static struct region {
+struct region {
   pthread_mutex_t lock;  // of opening, and of the slots for uploads
   _Atomic uint64_t copied;
   _Atomic int descriptor;  // one more than it is
@@ -52,16 +51,24 @@ static struct region {
   struct answer answer;   // to it
   unsigned without;
   _Atomic uint64_t took;  // slots for downloads
-} regions[SESSIONS_MAX] = {[0 ... SESSIONS_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+};
 
-static struct region *here(void) { return &regions[session_here()]; }
+_Bool region_make(struct session *session) {
+  if (session->region) return 1;
+  struct region *region = calloc(1, sizeof *region);
+  if (!region) return 0;
+  pthread_mutex_init(&region->lock, NULL);
+  session->region = region;
+  return 1;
+}
 
-void region_offered(void) {
+void region_offered(struct session *session) {
   int family = 0;
   socklen_t size = sizeof family;
-  if (getsockopt(connection_fd(), SOL_SOCKET, SO_DOMAIN, &family, &size) || family != AF_UNIX)
+  if (getsockopt(connection_fd(session), SOL_SOCKET, SO_DOMAIN, &family, &size) ||
+      family != AF_UNIX)
     return;
-  region_states[session_here()] = REGION_OFFERED;
+  session->region_state = REGION_OFFERED;
 }
 
 static _Bool can(const void *at, uint64_t bytes, int advice) {
@@ -74,8 +81,8 @@ _Bool region_can_write(void *at, uint64_t bytes) { return can(at, bytes, MADV_PO
 
 // ---- opening -----------------------------------------------------------------------------------
 
-ssize_t region_receive(int fd, void *to, size_t size, int flags) {
-  if (region_states[session_here()] != REGION_OFFERED) return recv(fd, to, size, flags);
+ssize_t region_receive(struct session *session, int fd, void *to, size_t size, int flags) {
+  if (session->region_state != REGION_OFFERED) return recv(fd, to, size, flags);
   struct iovec part = {to, size};
   union {
     struct cmsghdr head;
@@ -89,7 +96,7 @@ ssize_t region_receive(int fd, void *to, size_t size, int flags) {
       head->cmsg_len == CMSG_LEN(sizeof(int))) {
     int descriptor;
     memcpy(&descriptor, CMSG_DATA(head), sizeof descriptor);
-    int before = atomic_exchange(&here()->descriptor, descriptor + 1);
+    int before = atomic_exchange(&session->region->descriptor, descriptor + 1);
     if (before) close(before - 1);
   }
   return got;
@@ -123,13 +130,15 @@ static const char *map(struct region *region, int descriptor,
 }
 
 // With the lock held. Errors of earlier work are for the next call that waits.
-static const char *ask_for_it(struct region *region) {
-  if (!region_can_read(&regions, 1)) return "the system does not tell what memory can be read";
+static const char *ask_for_it(struct session *session) {
+  struct region *region = session->region;
+  if (!region_can_read(session->region, 1))
+    return "the system does not tell what memory can be read";
   struct answer answer;
   answer_init(&answer);
-  if (!batch_ask(WIRE_RegionOpen, sizeof(struct wire_RegionOpen), &answer)) return "";
-  batch_leave(BATCH_NO_STREAM);
-  CUresult result = batch_collect(&answer, sizeof(struct wire_RegionOpen_reply));
+  if (!batch_ask(session, WIRE_RegionOpen, sizeof(struct wire_RegionOpen), &answer)) return "";
+  batch_leave(session, BATCH_NO_STREAM);
+  CUresult result = batch_collect(session, &answer, sizeof(struct wire_RegionOpen_reply));
   const char *why = result ? "the server shares none" : NULL;
   int descriptor = atomic_exchange(&region->descriptor, 0) - 1;
   if (!why && descriptor < 0) why = "no descriptor came with it";
@@ -139,11 +148,12 @@ static const char *ask_for_it(struct region *region) {
   return why;
 }
 
-static void open_region(struct region *region) {
-  _Atomic int *state = &region_states[session_here()];
+static void open_region(struct session *session) {
+  struct region *region = session->region;
+  _Atomic int *state = &session->region_state;
   pthread_mutex_lock(&region->lock);
   if (*state == REGION_OFFERED) {
-    const char *why = ask_for_it(region);
+    const char *why = ask_for_it(session);
     *state = why ? REGION_NONE : REGION_OPEN;
     if (why)
       log_info("no memory is shared with the server: %s", why);
@@ -153,12 +163,12 @@ static void open_region(struct region *region) {
   pthread_mutex_unlock(&region->lock);
 }
 
-_Bool region_wants_slow(uint64_t bytes) {
-  struct region *region = here();
-  const _Atomic int *state = &region_states[session_here()];
+_Bool region_wants_slow(struct session *session, uint64_t bytes) {
+  struct region *region = session->region;
+  const _Atomic int *state = &session->region_state;
   if (bytes < COPY_LEAST || ablated(ABLATE_REGION)) return 0;
   if (*state == REGION_OFFERED && atomic_fetch_add(&region->copied, bytes) + bytes > OPEN_AFTER)
-    open_region(region);
+    open_region(session);
   return *state == REGION_OPEN;
 }
 
@@ -166,17 +176,20 @@ _Bool region_wants_slow(uint64_t bytes) {
 
 // Asks which of the slots that were posted so far are free again. With the lock held, here and
 // below.
-static void ask_for_slots(struct region *region) {
+static void ask_for_slots(struct session *session) {
+  struct region *region = session->region;
   answer_init(&region->answer);
-  if (!batch_ask(WIRE_RegionSettle, sizeof(struct wire_RegionSettle), &region->answer)) return;
+  if (!batch_ask(session, WIRE_RegionSettle, sizeof(struct wire_RegionSettle), &region->answer))
+    return;
   region->asked = region->posted;
-  batch_leave(BATCH_NO_STREAM);
+  batch_leave(session, BATCH_NO_STREAM);
 }
 
-static void collect_slots(struct region *region) {
-  if (!region->asked) ask_for_slots(region);
+static void collect_slots(struct session *session) {
+  struct region *region = session->region;
+  if (!region->asked) ask_for_slots(session);
   if (!region->asked) return;
-  if (!batch_collect(&region->answer, sizeof(struct wire_RegionSettle_reply))) {
+  if (!batch_collect(session, &region->answer, sizeof(struct wire_RegionSettle_reply))) {
     const struct wire_RegionSettle_reply *told = region->answer.reply;
     const uint64_t done = region->asked & ~told->busy;
     region->posted &= ~done;
@@ -187,13 +200,14 @@ static void collect_slots(struct region *region) {
 }
 
 // The number of a free slot, or -1: the device does not come to it.
-static int take_slot(struct region *region) {
+static int take_slot(struct session *session) {
+  struct region *region = session->region;
   int slot = -1;
   pthread_mutex_lock(&region->lock);
   if (region->without) {
     region->without--;
   } else {
-    if (!region->free) collect_slots(region);
+    if (!region->free) collect_slots(session);
     if (region->free) {
       slot = __builtin_ctzll(region->free);
       region->free &= region->free - 1;
@@ -206,26 +220,28 @@ static int take_slot(struct region *region) {
 }
 
 // It is in the batch. Half of the slots are asked for while the others are filled.
-static void post_slot(struct region *region, int slot) {
+static void post_slot(struct session *session, int slot) {
+  struct region *region = session->region;
   pthread_mutex_lock(&region->lock);
   region->posted |= 1ull << slot;
   if (!region->asked && (unsigned)__builtin_popcountll(region->free) <= region->uploads / 2)
-    ask_for_slots(region);
+    ask_for_slots(session);
   pthread_mutex_unlock(&region->lock);
-  batch_send();
+  batch_send(session);
 }
 
-CUresult region_upload(uint64_t *destination, const char **at, uint64_t *bytes, uint64_t stream) {
-  struct region *region = here();
+CUresult region_upload(struct session *session, uint64_t *destination, const char **at,
+                       uint64_t *bytes, uint64_t stream) {
+  struct region *region = session->region;
   if (!region_can_read(*at, *bytes)) return CUDA_SUCCESS;
   while (*bytes) {
-    int slot = take_slot(region);
+    int slot = take_slot(session);
     if (slot < 0) break;
     const uint64_t part = *bytes < region->slot ? *bytes : region->slot;
     memcpy(region->bytes + (uint64_t)slot * region->slot, *at, part);
-    CUresult result = put_RegionUpload(*destination, stream, part, (uint32_t)slot);
+    CUresult result = put_RegionUpload(session, *destination, stream, part, (uint32_t)slot);
     if (result) return result;
-    post_slot(region, slot);
+    post_slot(session, slot);
     *destination += part;
     *at += part;
     *bytes -= part;
@@ -235,28 +251,30 @@ CUresult region_upload(uint64_t *destination, const char **at, uint64_t *bytes, 
 
 // ---- downloads ---------------------------------------------------------------------------------
 
-_Bool region_holds(uint64_t bytes) {
-  const struct region *region = here();
+_Bool region_holds(struct session *session, uint64_t bytes) {
+  const struct region *region = session->region;
   return bytes <= region->downloads * region->slot;
 }
 
-const unsigned char *region_placed(const struct wire_placed *placed) {
-  const struct region *region = here();
-  if (region_states[session_here()] != REGION_OPEN || placed->slot >= region->downloads ||
+const unsigned char *region_placed(struct session *session, const struct wire_placed *placed) {
+  const struct region *region = session->region;
+  if (session->region_state != REGION_OPEN || placed->slot >= region->downloads ||
       !placed->length || placed->length > region->slot)
     return NULL;
   return region->bytes + (region->uploads + placed->slot) * region->slot;
 }
 
-void region_took(uint32_t slot) { atomic_fetch_or(&here()->took, 1ull << slot); }
+void region_took(struct session *session, uint32_t slot) {
+  atomic_fetch_or(&session->region->took, 1ull << slot);
+}
 
-_Bool region_owes(void) {
-  if (region_states[session_here()] != REGION_OPEN) return 0;
-  const struct region *region = here();
+_Bool region_owes(struct session *session) {
+  if (session->region_state != REGION_OPEN) return 0;
+  const struct region *region = session->region;
   return (unsigned)__builtin_popcountll(region->took) >= region->downloads / 2;
 }
 
-void region_give_back(void) {
-  uint64_t took = atomic_exchange(&here()->took, 0);
-  if (took) put_RegionTaken(took);
+void region_give_back(struct session *session) {
+  uint64_t took = atomic_exchange(&session->region->took, 0);
+  if (took) put_RegionTaken(session, took);
 }

@@ -7,7 +7,10 @@
 
 static uint8_t destination[128 << 10];
 
-static void *place(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run) {
+static void *place(struct session *session, uint64_t request, uint64_t offset, uint64_t length,
+                   uint64_t *run) {
+  (void)session;
+
   if (request == 0 || offset > sizeof destination || length > sizeof destination - offset)
     return NULL;
   *run = length;
@@ -23,27 +26,46 @@ static volatile unsigned sum;
 static void touch(const void *bytes, uint64_t size) {
   for (uint64_t i = 0; i < size; i++) sum += ((const uint8_t *)bytes)[i];
 }
-static _Bool placed(const struct wire_placed *p) {
+static _Bool placed(struct session *session, const struct wire_placed *p) {
+  (void)session;
+
   touch(p, sizeof *p);
   return p->request != 0;
 }
-static _Bool reply(const struct wire_reply *r) {
+static _Bool reply(struct session *session, const struct wire_reply *r) {
+  (void)session;
+
   touch(r, r->header.size);
   return r->request != 0;
 }
-static void idle(void) {}
-static void unwritable(uint64_t request) { (void)request; }
-static void output(uint16_t op, const char *text, uint64_t length) {
+static void idle(struct session *session) { (void)session; }
+static void unwritable(struct session *session, uint64_t request) {
+  (void)session;
+  (void)request;
+}
+static void output(struct session *session, uint16_t op, const char *text, uint64_t length) {
+  (void)session;
+
   (void)op;
   touch(text, length);
 }
-static void finished(const struct wire_done *done) { touch(done, sizeof *done); }
-static _Bool call(const struct wire_call *c) {
+static void finished(struct session *session, const struct wire_done *done) {
+  (void)session;
+  touch(done, sizeof *done);
+}
+static _Bool call(struct session *session, const struct wire_call *c) {
+  (void)session;
+
   touch(c, sizeof *c);
   return c->function != 0;
 }
-static void fault(const struct wire_fault *f) { touch(f, sizeof *f); }
-static void end(int32_t result, const char *sentence, uint32_t length) {
+static void fault(struct session *session, const struct wire_fault *f) {
+  (void)session;
+  touch(f, sizeof *f);
+}
+static void end(struct session *session, int32_t result, const char *sentence, uint32_t length) {
+  (void)session;
+
   (void)result;
   touch(sentence, length);
 }
@@ -67,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   unsigned seed = data[0];
   data++;
   size--;
-  decode_init(&decode, &sink);
+  decode_init(&decode, &sink, NULL);
   while (size) {
     size_t room;
     void *to = decode_want(&decode, &room);

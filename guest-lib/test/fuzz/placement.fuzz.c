@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../../src/wire/answer.c"
+#include "driver/hooks.h"
 #include "streams/listen.h"
 
 enum { QUESTIONS = 6, SHAPE = 8, BODY = 4096 };
@@ -21,7 +22,7 @@ static uint8_t *memory_of(const uint8_t *shape, struct answer *answer) {
 }
 
 static void begin_anew(struct inbox *inbox) {
-  inbox->decoder_ready = 0;
+  decode_init(&inbox->decoder, &sink, sessions);
   inbox->next_request = 0;
   atomic_store(&guest_condition, 0);
   streams_listen();
@@ -29,7 +30,8 @@ static void begin_anew(struct inbox *inbox) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  struct inbox *inbox = here();
+  if (!sessions_make(1)) abort();
+  struct inbox *inbox = sessions->inbox;
   struct answer asked[QUESTIONS];
   uint8_t *memory[QUESTIONS];
   if (!size) return 0;
@@ -40,35 +42,35 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   for (unsigned i = 0; i < count; i++) {
     const uint8_t *shape = data + 1 + i * SHAPE;
     const _Bool unasked = shape[5] & 4, deferred = !unasked && (shape[5] & 1);
-    of[i] = deferred ? answer_take_deferred() : &asked[i];
+    of[i] = deferred ? answer_take_deferred(sessions) : &asked[i];
     answer_init(of[i]);
     of[i]->deferred = deferred;
     memory[i] = shape[5] & 2 ? NULL : memory_of(shape, of[i]);
     if (unasked)
-      answer_expect_unasked(of[i], WIRE_EXPECTED + i);
+      answer_expect_unasked(sessions, of[i], WIRE_EXPECTED + i);
     else
-      answer_expect(of[i]);
+      answer_expect(sessions, of[i]);
   }
   data += 1 + count * SHAPE;
   size -= 1 + count * SHAPE;
 
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) abort();
-  connection_numbers[session_here()] = 1 + pair[0];
+  sessions->socket = 1 + pair[0];
   while (size && !guest_is_lost()) {
     const ssize_t sent = send(pair[1], data, size < BODY ? size : BODY, MSG_NOSIGNAL);
     if (sent <= 0) break;
     data += sent;
     size -= (size_t)sent;
     for (int waiting = 1; waiting && !guest_is_lost();) {
-      if (!answer_poll()) abort();
+      if (!answer_poll(sessions)) abort();
       waiting = recv(pair[0], &(char){0}, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
     }
   }
   shutdown(pair[1], SHUT_WR);
   // Until the end of the stream is seen, also when the server has said that it ends the session.
-  while (!guest_is_lost() || inbox->first) answer_poll();
-  if (inbox->first || inbox->outstanding || answers_expected()) abort();
+  while (!guest_is_lost() || inbox->first) answer_poll(sessions);
+  if (inbox->first || inbox->outstanding || answers_expected(sessions)) abort();
   for (unsigned i = 0; i < count; i++) {
     if (of[i] == &asked[i]) {
       if (!asked[i].done) abort();
@@ -78,6 +80,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   close(pair[1]);
   close(pair[0]);
-  connection_numbers[session_here()] = 0;
+  sessions->socket = 0;
   return 0;
 }

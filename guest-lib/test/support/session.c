@@ -55,21 +55,23 @@ struct server *session_start(uint64_t limit, struct server_hook hook) {
 struct server *session_start_pinned(uint64_t limit, uint64_t pinned, struct server_hook hook) {
   static struct device devices[2];
   hooks_set();
+  CHECK(sessions_make(1));
   int pair[2];
   CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
   // Small enough that tests fill them.
   int size = 64 << 10;
   for (int i = 0; i < 2; i++)
     CHECK(!setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof size));
-  CHECK(connection_adopt(pair[0]) == 0);
+  CHECK(connection_adopt(session_here(), pair[0]) == 0);
   for (int i = 0; i < 2; i++) {
     describe(&devices[i]);
     devices[i].server_ordinal = (uint32_t)i;
+    devices[i].session = sessions;
   }
   device_start(devices, 2, NULL, 13000);
   memory_start(WIRE_WINDOW_BASE, WIRE_WINDOW_SIZE, limit, pinned);
   CHECK(context_start(device_count()));
-  CHECK(batch_start() == 0);
+  CHECK(batch_start(session_here()) == 0);
   guest_attaching();
   guest_attached(1);
   struct server *server = server_start(pair[1], hook);
