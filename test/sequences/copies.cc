@@ -1,4 +1,4 @@
-// Calls that copy and fill: at once or in the order of the lane's stream.
+// Calls that copy and fill: at once or in the order of the strand's stream.
 #include <algorithm>
 
 #include "world.h"
@@ -12,9 +12,9 @@ struct Target {
 };
 
 Target target(World &world) {
-  Lane &lane = world.here();
-  if (lane.pinned && world.choices.once_in(2)) return {lane.pinned, "pinned"};
-  return {lane.target.data(), "target"};
+  Strand &strand = world.here();
+  if (strand.pinned && world.choices.once_in(2)) return {strand.pinned, "pinned"};
+  return {strand.target.data(), "target"};
 }
 
 // How much: never more than the host memory has, as that would be the program's own fault.
@@ -34,10 +34,10 @@ void upload(World &world, Line &line) {
 void upload_async(World &world, Line &line) {
   const Range to = range(world);
   const size_t size = bytes(world, to.room), from = world.choices.below(kHostBytes / 2);
-  line.arg(to.text).arg(from).arg(size).arg(world.lane);
-  const Lane &lane = world.here();
-  line.result(
-      CALL(world, cuMemcpyHtoDAsync_v2)(to.address, lane.source.data() + from, size, lane.stream));
+  line.arg(to.text).arg(from).arg(size).arg(world.strand);
+  const Strand &strand = world.here();
+  line.result(CALL(world, cuMemcpyHtoDAsync_v2)(to.address, strand.source.data() + from, size,
+                                                strand.stream));
 }
 
 void download(World &world, Line &line) {
@@ -54,7 +54,7 @@ void download_async(World &world, Line &line) {
   const Range from = range(world);
   const Target to = target(world);
   const size_t size = bytes(world, from.room), at = world.choices.below(kHostBytes / 2);
-  line.arg(to.text).arg(at).arg(from.text).arg(size).arg(world.lane);
+  line.arg(to.text).arg(at).arg(from.text).arg(size).arg(world.strand);
   line.result(
       CALL(world, cuMemcpyDtoHAsync_v2)(to.address + at, from.address, size, world.here().stream));
 }
@@ -63,14 +63,14 @@ void copy_async(World &world, Line &line) {
   const Range from = range(world), to = range(world);
   size_t size = count(world, std::min(from.room, to.room));
   size = apart(from, to, size);
-  line.arg(to.text).arg(from.text).arg(size).arg(world.lane);
+  line.arg(to.text).arg(from.text).arg(size).arg(world.strand);
   const CUstream stream = world.here().stream;
   line.result(world.choices.once_in(2)
                   ? CALL(world, cuMemcpyDtoDAsync_v2)(to.address, from.address, size, stream)
                   : CALL(world, cuMemcpyAsync)(to.address, from.address, size, stream));
 }
 
-// Memory of two lanes, which may be of two devices: all is waited for, before and after.
+// Memory of two strands, which may be of two devices: all is waited for, before and after.
 void copy_between(World &world, Line &line) {
   Choices &choices = world.choices;
   const auto fits = [](const Memory &memory) {
@@ -80,17 +80,17 @@ void copy_between(World &world, Line &line) {
   if (world.contexts.size() < 2 || !from || from->first == to->first) return;
   if (world.any_capturing()) return;
   const auto context = [&](const Memory &memory) {
-    return world.contexts[world.lanes[memory.lane].device];
+    return world.contexts[world.strands[memory.strand].device];
   };
   const auto wait = [&] {
     for (const Memory *memory : {&from->second, &to->second})
-      world.wait_for(world.lanes[memory->lane].device);
+      world.wait_for(world.strands[memory->strand].device);
   };
   const CUdeviceptr source = from->second.address, target = to->second.address;
   const size_t size = std::min(from->second.size, to->second.size);
   const unsigned way = choices.below(5);
   line.arg("m" + std::to_string(to->first)).arg("m" + std::to_string(from->first));
-  line.arg(size).arg(way).arg(world.lane);
+  line.arg(size).arg(way).arg(world.strand);
   wait();
   switch (way) {
     case 0:
@@ -120,7 +120,7 @@ void fill(World &world, Line &line) {
   const unsigned value = choices.below(65536), width = choices.of<unsigned>({1, 2, 4});
   const size_t elements = count(world, to.room, width);
   const CUstream stream = world.here().stream;
-  line.arg(width).arg(to.text).arg(value).arg(elements).arg(world.lane);
+  line.arg(width).arg(to.text).arg(value).arg(elements).arg(world.strand);
   line.result(
       width == 1   ? CALL(world, cuMemsetD8Async)(to.address, uint8_t(value), elements, stream)
       : width == 2 ? CALL(world, cuMemsetD16Async)(to.address, uint16_t(value), elements, stream)
@@ -134,7 +134,7 @@ void fill_plane(World &world, Line &line) {
   const size_t pitch = choices.of<size_t>({512, 1024, 256, 100, 0});
   const size_t wide = choices.below(140), high = choices.below(20);
   const CUstream stream = world.here().stream;
-  line.arg(width).arg(to.text).arg(pitch).arg(value).arg(wide).arg(high).arg(world.lane);
+  line.arg(width).arg(to.text).arg(pitch).arg(value).arg(wide).arg(high).arg(world.strand);
   line.result(
       width == 1
           ? CALL(world, cuMemsetD2D8Async)(to.address, pitch, uint8_t(value), wide, high, stream)
@@ -174,8 +174,8 @@ Side side(World &world, bool written) {
   side.pitch = choices.of<size_t>({512, 1024, 640, 100, 0});
   side.x = choices.of<size_t>({0, 0, 4, 16, 3});
   if (side.kind == CU_MEMORYTYPE_ARRAY) {
-    const auto found =
-        world.arrays.pick(choices, [&](const Array &array) { return array.lane == world.lane; });
+    const auto found = world.arrays.pick(
+        choices, [&](const Array &array) { return array.strand == world.strand; });
     if (found) {
       side.array = found->second.handle;
       if (world.capturing()) found->second.kept = true;
@@ -222,7 +222,7 @@ void copy_plane(World &world, Line &line) {
     return;
   line.arg(to.text).arg(copy.dstXInBytes).arg(copy.dstY);
   line.arg(from.text).arg(copy.srcXInBytes).arg(copy.srcY);
-  line.arg(copy.WidthInBytes).arg(copy.Height).arg(world.lane);
+  line.arg(copy.WidthInBytes).arg(copy.Height).arg(world.strand);
   line.result(CALL(world, cuMemcpy2DAsync_v2)(&copy, world.here().stream));
 }
 
@@ -248,7 +248,7 @@ void copy_box(World &world, Line &line) {
     return;
   line.arg(to.text).arg(copy.dstXInBytes).arg(copy.dstZ).arg(copy.dstHeight);
   line.arg(from.text).arg(copy.srcXInBytes).arg(copy.srcZ);
-  line.arg(copy.WidthInBytes).arg(copy.Height).arg(copy.Depth).arg(world.lane);
+  line.arg(copy.WidthInBytes).arg(copy.Height).arg(copy.Depth).arg(world.strand);
   line.result(CALL(world, cuMemcpy3DAsync_v2)(&copy, world.here().stream));
 }
 
@@ -282,14 +282,14 @@ void array_create(World &world, Line &line) {
   const CUresult defined = CALL(world, cuMemcpy3DAsync_v2)(&copy, world.here().stream);
   line.out(defined);
   if (defined) return;
-  const Array added = {array, made.Width, made.Height, made.Depth, element, world.lane};
+  const Array added = {array, made.Width, made.Height, made.Depth, element, world.strand};
   line.out("a" + std::to_string(world.arrays.add(added)));
 }
 
 void array_read(World &world, Line &line) {
   CALL(world, cuStreamSynchronize)(world.here().stream);
   const auto found = world.arrays.pick(
-      world.choices, [&](const Array &array) { return array.lane == world.lane; });
+      world.choices, [&](const Array &array) { return array.strand == world.strand; });
   if (!found) return;
   const auto &[number, array] = *found;
   const size_t row = array.width * array.element;
@@ -304,7 +304,7 @@ void array_read(World &world, Line &line) {
 void array_line(World &world, Line &line) {
   Choices &choices = world.choices;
   const auto found =
-      world.arrays.pick(choices, [&](const Array &array) { return array.lane == world.lane; });
+      world.arrays.pick(choices, [&](const Array &array) { return array.strand == world.strand; });
   if (!found) return;
   auto &[number, array] = *found;
   if (world.capturing()) array.kept = true;
@@ -321,7 +321,7 @@ void array_line(World &world, Line &line) {
   const uint8_t *from = world.here().source.data();
   const CUstream stream = world.here().stream;
   line.arg("a" + std::to_string(number)).arg(at).arg(size).arg(into ? "source" : to.text);
-  line.arg(world.lane);
+  line.arg(world.strand);
   line.result(into ? CALL(world, cuMemcpyHtoAAsync_v2)(array.handle, at, from, size, stream)
                    : CALL(world, cuMemcpyAtoHAsync_v2)(to.address, array.handle, at, size, stream));
 }
@@ -341,8 +341,9 @@ void array_describe(World &world, Line &line) {
 }
 
 void array_destroy(World &world, Line &line) {
-  const auto found = world.arrays.pick(
-      world.choices, [&](const Array &array) { return array.lane == world.lane && !array.kept; });
+  const auto found = world.arrays.pick(world.choices, [&](const Array &array) {
+    return array.strand == world.strand && !array.kept;
+  });
   if (!found) return;
   CALL(world, cuStreamSynchronize)(world.here().stream);
   const unsigned number = found->first;

@@ -15,19 +15,20 @@ bool several_devices(const World &world) { return world.contexts.size() > 1; }
 Found *open_graph(World &world) {
   const bool any = several_devices(world) && world.choices.once_in(4);
   Found *found = world.graphs.pick(world.choices, [&](const Graph &graph) {
-    return (any || graph.lane == world.lane) && !graph.captured;
+    return (any || graph.strand == world.strand) && !graph.captured;
   });
-  if (found) found->second.wide |= found->second.lane != world.lane;
+  if (found) found->second.wide |= found->second.strand != world.strand;
   return found;
 }
 
 Found *some_graph(World &world) {
   return world.graphs.pick(world.choices,
-                           [&](const Graph &graph) { return graph.lane == world.lane; });
+                           [&](const Graph &graph) { return graph.strand == world.strand; });
 }
 
 std::pair<const unsigned, Exec> *some_exec(World &world) {
-  return world.execs.pick(world.choices, [&](const Exec &exec) { return exec.lane == world.lane; });
+  return world.execs.pick(world.choices,
+                          [&](const Exec &exec) { return exec.strand == world.strand; });
 }
 
 void begin(World &world, Line &line) {
@@ -35,24 +36,24 @@ void begin(World &world, Line &line) {
   // Calls that wait are not allowed from then on, and what they would wait for must be done.
   // The capture of another stream may forbid that.
   if (CALL(world, cuStreamSynchronize)(world.here().stream) && !world.capturing()) return;
-  line.arg(world.lane).arg(mode);
+  line.arg(world.strand).arg(mode);
   line.result(CALL(world, cuStreamBeginCapture_v2)(world.here().stream, mode));
 }
 
 void end(World &world, Line &line) {
   if (!world.capturing() && !world.choices.once_in(8)) return;
   CUgraph graph = nullptr;
-  line.arg(world.lane);
+  line.arg(world.strand);
   const CUresult result = line.result(CALL(world, cuStreamEndCapture)(world.here().stream, &graph));
   if (!world.capturing())
     std::erase_if(world.memory.live, [&](const auto &one) {
-      return one.second.lane == world.lane && one.second.kind == Memory::kCapture;
+      return one.second.strand == world.strand && one.second.kind == Memory::kCapture;
     });
   if (result || !graph) return;
   size_t nodes = 0, edges = 0;
   line.out(CALL(world, cuGraphGetNodes)(graph, nullptr, &nodes)).out(nodes);
   line.out(CALL(world, cuGraphGetEdges_v2)(graph, nullptr, nullptr, nullptr, &edges)).out(edges);
-  Graph made = {graph, world.lane, true, true, std::vector<CUgraphNode>(nodes), nullptr};
+  Graph made = {graph, world.strand, true, true, std::vector<CUgraphNode>(nodes), nullptr};
   CALL(world, cuGraphGetNodes)(graph, made.nodes.data(), &nodes);
   line.out("g" + std::to_string(world.graphs.add(made)));
 }
@@ -61,7 +62,7 @@ void status(World &world, Line &line) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t id = 0;
   size_t dependencies = 0;
-  line.arg(world.lane);
+  line.arg(world.strand);
   if (!line.result(CALL(world, cuStreamGetCaptureInfo_v2)(world.here().stream, &status, &id,
                                                           nullptr, nullptr, &dependencies)))
     line.out(status).out(status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? dependencies : 0);
@@ -73,7 +74,7 @@ void create(World &world, Line &line) {
   const unsigned flags = world.choices.once_in(10);
   if (!line.arg(flags).result(CALL(world, cuGraphCreate)(&graph, flags)))
     line.out("g" +
-             std::to_string(world.graphs.add({graph, world.lane, false, false, {}, nullptr})));
+             std::to_string(world.graphs.add({graph, world.strand, false, false, {}, nullptr})));
 }
 
 // Nodes that touch memory come one behind the other: what runs at once has no one result.
@@ -206,7 +207,7 @@ void add_host(World &world, Line &line) {
   if (!found) return;
   line.arg(found->first);
   CUDA_HOST_NODE_PARAMS params = {};
-  params.fn = [](void *lane) { static_cast<Lane *>(lane)->host_calls += 100000; };
+  params.fn = [](void *strand) { static_cast<Strand *>(strand)->host_calls += 100000; };
   params.userData = &world.here();
   const CUgraph graph = found->second.handle;
   add_node(world, line, found->second,
@@ -319,7 +320,7 @@ void set_host(World &world, Line &line) {
   const Chosen chosen = some_node(world, line);
   if (!chosen.node) return;
   CUDA_HOST_NODE_PARAMS params = {};
-  params.fn = [](void *lane) { static_cast<Lane *>(lane)->host_calls += 10000000; };
+  params.fn = [](void *strand) { static_cast<Strand *>(strand)->host_calls += 10000000; };
   params.userData = &world.here();
   line.result(
       CALL(world, cuGraphExecHostNodeSetParams)(chosen.exec->second.handle, chosen.node, &params));
@@ -413,10 +414,10 @@ void instantiate(World &world, Line &line) {
   line.arg(found->first).arg(flags);
   const Graph &graph = found->second;
   if (!line.result(CALL(world, cuGraphInstantiateWithFlags)(&exec, graph.handle, flags)))
-    line.out("x" + std::to_string(world.execs.add({exec, graph.lane, graph.wide})));
+    line.out("x" + std::to_string(world.execs.add({exec, graph.strand, graph.wide})));
 }
 
-// For what uses memory of several lanes.
+// For what uses memory of several strands.
 void wait_for_all(World &world) {
   if (several_devices(world)) {
     for (unsigned device = 0; device < world.contexts.size(); device++) world.wait_for(device);
@@ -430,10 +431,10 @@ void launch(World &world, Line &line) {
   const auto found = any ? world.execs.pick(world.choices) : some_exec(world);
   if (!found) return;
   const Exec &exec = found->second;
-  const bool wide = exec.wide || exec.lane != world.lane;
+  const bool wide = exec.wide || exec.strand != world.strand;
   if (wide && several_devices(world) && world.any_capturing()) return;
   if (wide) wait_for_all(world);
-  line.arg(found->first).arg(world.lane);
+  line.arg(found->first).arg(world.strand);
   line.result(CALL(world, cuGraphLaunch)(exec.handle, world.here().stream));
   if (wide) wait_for_all(world);
 }

@@ -22,7 +22,7 @@ void keep(World &world, Line &line, CUdeviceptr address, size_t size, Memory::Ki
   const bool ordered = kind == Memory::kOrdered || kind == Memory::kCapture;
   // Where a capture forbids that, it is not used.
   if (define(world, address, size, ordered))
-    line.out("m" + std::to_string(world.memory.add({address, size, world.lane, kind})));
+    line.out("m" + std::to_string(world.memory.add({address, size, world.strand, kind})));
 }
 
 void alloc(World &world, Line &line) {
@@ -58,7 +58,7 @@ void alloc_async(World &world, Line &line) {
   const size_t size = some_size(world.choices);
   const bool captures = world.capturing();
   CUdeviceptr address = 0;
-  line.arg(size).arg(world.lane);
+  line.arg(size).arg(world.strand);
   if (line.result(CALL(world, cuMemAllocAsync)(&address, size, world.here().stream))) return;
   keep(world, line, address, size, captures ? Memory::kCapture : Memory::kOrdered);
 }
@@ -69,7 +69,7 @@ void alloc_from_pool(World &world, Line &line) {
   if (!pool || world.capturing()) return;
   const size_t size = some_size(world.choices);
   CUdeviceptr address = 0;
-  line.arg(size).arg(pool->first).arg(world.lane);
+  line.arg(size).arg(pool->first).arg(world.strand);
   const CUstream stream = world.here().stream;
   if (!line.result(
           CALL(world, cuMemAllocFromPoolAsync)(&address, size, pool->second.handle, stream)))
@@ -78,7 +78,7 @@ void alloc_from_pool(World &world, Line &line) {
 
 void free_plain(World &world, Line &line) {
   const auto found = world.memory.pick(world.choices, [&](const Memory &memory) {
-    return memory.lane == world.lane && memory.kind != Memory::kCapture && !memory.kept;
+    return memory.strand == world.strand && memory.kind != Memory::kCapture && !memory.kept;
   });
   if (!found) return;
   const auto [number, memory] = *found;
@@ -92,12 +92,12 @@ void free_plain(World &world, Line &line) {
 void free_async(World &world, Line &line) {
   const bool captures = world.capturing();
   const auto found = world.memory.pick(world.choices, [&](const Memory &memory) {
-    return memory.lane == world.lane && !(memory.kept && memory.kind != Memory::kCapture) &&
+    return memory.strand == world.strand && !(memory.kept && memory.kind != Memory::kCapture) &&
            (memory.kind == Memory::kCapture) == captures && memory.kind != Memory::kVariable;
   });
   if (!found) return;
   const auto [number, memory] = *found;
-  line.arg(world.name(memory.address)).arg(world.lane);
+  line.arg(world.name(memory.address)).arg(world.strand);
   if (!line.result(CALL(world, cuMemFreeAsync)(memory.address, world.here().stream)))
     world.memory.live.erase(number);
 }
@@ -171,7 +171,7 @@ void pool_trim(World &world, Line &line) {
 
 void managed_touch(World &world, Line &line) {
   const auto found = world.memory.pick(world.choices, [&](const Memory &memory) {
-    return memory.lane == world.lane && memory.kind == Memory::kManaged;
+    return memory.strand == world.strand && memory.kind == Memory::kManaged;
   });
   if (!found || world.capturing()) return;
   const auto &[number, memory] = *found;
@@ -187,7 +187,7 @@ void host_register(World &world, Line &line) {
   uint8_t *bytes = world.here().target.data();
   const size_t size = world.choices.of<size_t>({4096, 100, 0, kHostBytes});
   const unsigned flags = world.choices.of<unsigned>({0, 1, 0x40});
-  line.arg(world.lane).arg(size).arg(flags);
+  line.arg(world.strand).arg(size).arg(flags);
   if (line.result(CALL(world, cuMemHostRegister_v2)(bytes, size, flags))) return;
   line.out(CALL(world, cuMemHostRegister_v2)(bytes, size, flags));
   line.out(CALL(world, cuMemHostUnregister)(bytes));

@@ -91,12 +91,12 @@ void variable(World &world, Line &line) {
     return;
   line.out(size);
   for (const auto &[number, memory] : world.memory.live)
-    if (memory.address == address && world.lanes[memory.lane].device == module->second.device) {
+    if (memory.address == address && world.strands[memory.strand].device == module->second.device) {
       line.out("m" + std::to_string(number));
       return;
     }
   const Memory::Kind kind = Memory::kVariable;
-  line.out("m" + std::to_string(world.memory.add({address, size, world.lane, kind})));
+  line.out("m" + std::to_string(world.memory.add({address, size, world.strand, kind})));
 }
 
 void unload(World &world, Line &line) {
@@ -160,7 +160,7 @@ void launch(World &world, Line &line) {
   const unsigned grid = block ? (elements + block) / block : 1;
   const unsigned shared = choices.of<unsigned>({0, 0, 0, 64, 1 << 20});
   line.arg(function->first).arg(part.text).arg(elements).arg(factor);
-  line.arg(grid).arg(block).arg(shared).arg(world.lane);
+  line.arg(grid).arg(block).arg(shared).arg(world.strand);
   CUdeviceptr pointer = address;
   void *values[] = {&pointer, &elements, &factor};
   const CUfunction handle = function->second.handle;

@@ -11,20 +11,20 @@ unsigned some_device(World &world) {
 
 // Kernels that lose what they use would end their context.
 void access(World &world, Line &line) {
-  const unsigned visitor = some_device(world), owner = some_device(world);
+  const unsigned borrower = some_device(world), owner = some_device(world);
   const bool enable = world.choices.once_in(2);
   if (world.any_capturing()) return;
-  world.wait_for(visitor);
-  line.arg(visitor).arg(owner).arg(enable);
-  CALL(world, cuCtxSetCurrent)(world.contexts[visitor]);
+  world.wait_for(borrower);
+  line.arg(borrower).arg(owner).arg(enable);
+  CALL(world, cuCtxSetCurrent)(world.contexts[borrower]);
   const CUcontext context = world.contexts[owner];
   const CUresult result = enable ? CALL(world, cuCtxEnablePeerAccess)(context, 0)
                                  : CALL(world, cuCtxDisablePeerAccess)(context);
   if (!line.result(result)) {
     if (enable)
-      world.open.insert({visitor, owner});
+      world.open.insert({borrower, owner});
     else
-      world.open.erase({visitor, owner});
+      world.open.erase({borrower, owner});
   }
   CALL(world, cuCtxSetCurrent)(world.contexts[world.here().device]);
 }
@@ -34,31 +34,31 @@ void pool_access(World &world, Line &line) {
   const auto pool = world.pools.pick(choices);
   if (!pool || world.any_capturing()) return;
   auto &[number, of] = *pool;
-  const unsigned visitor = some_device(world);
+  const unsigned borrower = some_device(world);
   const CUmemAccess_flags flags =
       choices.of({CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
                   CU_MEM_ACCESS_FLAGS_PROT_NONE, CU_MEM_ACCESS_FLAGS_PROT_READ});
   CUmemAccessDesc description = {};
   description.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  description.location.id = static_cast<int>(visitor);
+  description.location.id = static_cast<int>(borrower);
   description.flags = flags;
-  line.arg(number).arg(visitor).arg(flags);
-  world.wait_for(visitor);
+  line.arg(number).arg(borrower).arg(flags);
+  world.wait_for(borrower);
   if (!line.result(CALL(world, cuMemPoolSetAccess)(of.handle, &description, 1))) {
     if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
-      of.visitors.erase(visitor);
-    else if (visitor != of.device)
-      of.visitors.insert(visitor);
+      of.borrowers.erase(borrower);
+    else if (borrower != of.device)
+      of.borrowers.insert(borrower);
   }
   CUmemAccess_flags now = CU_MEM_ACCESS_FLAGS_PROT_NONE;
   if (!CALL(world, cuMemPoolGetAccess)(&now, of.handle, &description.location)) line.out(now);
 }
 
-// Memory of another device that this lane's may use.
+// Memory of another device that this strand's may use.
 std::pair<const unsigned, Memory> *some_memory(World &world) {
   const unsigned here = world.here().device;
   return world.memory.pick(world.choices, [&](const Memory &memory) {
-    const unsigned there = world.lanes[memory.lane].device;
+    const unsigned there = world.strands[memory.strand].device;
     return (memory.kind == Memory::kPlain || memory.kind == Memory::kOrdered) && !memory.kept &&
            there != here && world.reaches(here, there) && memory.size >= 64;
   });
@@ -69,12 +69,12 @@ void launch_there(World &world, Line &line) {
   const auto memory = some_memory(world);
   const auto function = world.functions.pick(choices);
   if (!memory || !function || world.any_capturing()) return;
-  const unsigned there = world.lanes[memory->second.lane].device;
+  const unsigned there = world.strands[memory->second.strand].device;
   CUdeviceptr pointer = memory->second.address;
   unsigned elements = choices.below(static_cast<uint32_t>(memory->second.size / 4));
   unsigned factor = choices.below(1000);
   line.arg(function->first).arg("m" + std::to_string(memory->first)).arg(elements).arg(factor);
-  line.arg(world.lane);
+  line.arg(world.strand);
   world.wait_for(there);
   world.wait_for(world.here().device);
   void *values[] = {&pointer, &elements, &factor};
@@ -87,10 +87,10 @@ void launch_there(World &world, Line &line) {
 void fill_there(World &world, Line &line) {
   const auto memory = some_memory(world);
   if (!memory || world.any_capturing()) return;
-  const unsigned there = world.lanes[memory->second.lane].device;
+  const unsigned there = world.strands[memory->second.strand].device;
   const size_t size = world.choices.below(static_cast<uint32_t>(memory->second.size)) + 1;
   const auto value = static_cast<uint8_t>(world.choices.below(256));
-  line.arg("m" + std::to_string(memory->first)).arg(size).arg(value).arg(world.lane);
+  line.arg("m" + std::to_string(memory->first)).arg(size).arg(value).arg(world.strand);
   world.wait_for(there);
   world.wait_for(world.here().device);
   line.result(

@@ -46,7 +46,7 @@ const Entry &named(const char *name) {
   return all_steps().front();
 }
 
-// The lane's context becomes the current one.
+// The strand's context becomes the current one.
 void go_there(World &world) {
   if (world.contexts.size() > 1) CALL(world, cuCtxSetCurrent)(world.contexts[world.here().device]);
 }
@@ -65,31 +65,31 @@ void run(World &world, unsigned steps, unsigned devices, bool peers,
       return;
     }
     world.contexts.push_back(context);
-    world.add_lane(nullptr, device);
+    world.add_strand(nullptr, device);
   }
   const std::vector<Entry> possible = devices > 1 ? steps_of_several_devices(peers) : all_steps();
   unsigned number = 0;
   // Something to work with.
-  for (world.lane = 0; world.lane < devices; world.lane++) {
+  for (world.strand = 0; world.strand < devices; world.strand++) {
     go_there(world);
     for (const char *name :
          {"cuMemAlloc", "cuModuleLoadData", "cuModuleGetFunction", "cuEventCreate"})
       make(world, named(name), number++, transcript);
   }
   while (number < steps && !world.choices.over()) {
-    do world.lane = world.choices.below(static_cast<uint32_t>(world.lanes.size()));
+    do world.strand = world.choices.below(static_cast<uint32_t>(world.strands.size()));
     while (!world.here().live);
     go_there(world);
     make(world, choose(world.choices, possible), number++, transcript);
   }
   // What is captured yet would forbid the looks, and with them the waits for what uses host memory.
-  for (world.lane = 0; world.lane < world.lanes.size(); world.lane++) {
+  for (world.strand = 0; world.strand < world.strands.size(); world.strand++) {
     go_there(world);
     if (world.here().live && world.capturing())
       make(world, named("cuStreamEndCapture"), number++, transcript);
   }
   // What all of it came to.
-  for (world.lane = 0; world.lane < world.lanes.size(); world.lane++) {
+  for (world.strand = 0; world.strand < world.strands.size(); world.strand++) {
     go_there(world);
     if (world.here().live) make(world, named("look"), number++, transcript);
   }

@@ -5,7 +5,7 @@ namespace sequences {
 namespace {
 
 void create(World &world, Line &line) {
-  if (world.lanes.size() > 7 + world.contexts.size()) return;
+  if (world.strands.size() > 7 + world.contexts.size()) return;
   const unsigned flags = world.choices.of<unsigned>({0, 1, 0, 1, 2});
   const int priority = static_cast<int>(world.choices.below(9)) - 6;
   CUstream stream = nullptr;
@@ -15,13 +15,13 @@ void create(World &world, Line &line) {
   int got_priority = 77;
   line.out(CALL(world, cuStreamGetFlags)(stream, &got_flags)).out(got_flags);
   line.out(CALL(world, cuStreamGetPriority)(stream, &got_priority));
-  line.out(std::to_string(got_priority)).out("s" + std::to_string(world.lanes.size()));
-  world.add_lane(stream, world.here().device);
+  line.out(std::to_string(got_priority)).out("s" + std::to_string(world.strands.size()));
+  world.add_strand(stream, world.here().device);
 }
 
 void destroy(World &world, Line &line) {
   if (!world.here().stream || world.capturing()) return;
-  line.arg(world.lane);
+  line.arg(world.strand);
   const CUresult result = line.result(CALL(world, cuStreamDestroy_v2)(world.here().stream));
   // What its memory holds can be looked at when it is done; nobody has its handle then.
   CALL(world, cuCtxSynchronize)();
@@ -29,32 +29,32 @@ void destroy(World &world, Line &line) {
 }
 
 void synchronize(World &world, Line &line) {
-  line.arg(world.lane).result(CALL(world, cuStreamSynchronize)(world.here().stream));
+  line.arg(world.strand).result(CALL(world, cuStreamSynchronize)(world.here().stream));
 }
 
 void query(World &world, Line &line) {
-  line.arg(world.lane);
+  line.arg(world.strand);
   line.result(CALL(world, cuStreamQuery)(world.here().stream), CUDA_ERROR_NOT_READY);
 }
 
 void context_synchronize(World &world, Line &line) { line.result(CALL(world, cuCtxSynchronize)()); }
 
-// What the lane's work has come to.
+// What the strand's work has come to.
 void look(World &world, Line &line) {
-  line.arg(world.lane);
+  line.arg(world.strand);
   if (line.result(CALL(world, cuStreamSynchronize)(world.here().stream))) return;
   thread_local std::vector<uint8_t> bytes(size_t{1} << 20);
   for (const auto &[number, memory] : world.memory.live) {
-    if (memory.lane != world.lane || memory.kind == Memory::kCapture) continue;
+    if (memory.strand != world.strand || memory.kind == Memory::kCapture) continue;
     const CUresult result = CALL(world, cuMemcpyDtoH_v2)(bytes.data(), memory.address, memory.size);
     line.out("m" + std::to_string(number) + ":");
     line.out(result ? "error " + std::to_string(result)
                     : std::to_string(digest(bytes.data(), memory.size)));
   }
-  const Lane &lane = world.here();
-  line.out("target:").out(digest(lane.target.data(), kHostBytes));
-  if (lane.pinned) line.out("pinned:").out(digest(lane.pinned, kHostBytes));
-  line.out("calls:").out(lane.host_calls);
+  const Strand &strand = world.here();
+  line.out("target:").out(digest(strand.target.data(), kHostBytes));
+  if (strand.pinned) line.out("pinned:").out(digest(strand.pinned, kHostBytes));
+  line.out("calls:").out(strand.host_calls);
 }
 
 void event_create(World &world, Line &line) {
@@ -76,7 +76,7 @@ void event_record(World &world, Line &line) {
   const auto event = world.events.pick(world.choices);
   if (!event) return;
   const unsigned flags = world.choices.of<unsigned>({0, 0, 0, 1, 2});
-  line.arg(event->first).arg(world.lane).arg(flags);
+  line.arg(event->first).arg(world.strand).arg(flags);
   line.result(CALL(world, cuEventRecordWithFlags)(event->second, world.here().stream, flags));
 }
 
@@ -84,7 +84,7 @@ void event_wait(World &world, Line &line) {
   const auto event = world.events.pick(world.choices);
   if (!event) return;
   const unsigned flags = world.choices.of<unsigned>({0, 0, 0, 1, 2});
-  line.arg(world.lane).arg(event->first).arg(flags);
+  line.arg(world.strand).arg(event->first).arg(flags);
   line.result(CALL(world, cuStreamWaitEvent)(world.here().stream, event->second, flags));
 }
 
@@ -112,16 +112,16 @@ void elapsed(World &world, Line &line) {
 }
 
 void host_function(World &world, Line &line) {
-  line.arg(world.lane);
-  const auto function = [](void *lane) { static_cast<Lane *>(lane)->host_calls++; };
+  line.arg(world.strand);
+  const auto function = [](void *strand) { static_cast<Strand *>(strand)->host_calls++; };
   line.result(CALL(world, cuLaunchHostFunc)(world.here().stream, function, &world.here()));
 }
 
 void callback(World &world, Line &line) {
   const unsigned flags = world.choices.once_in(10);
-  line.arg(world.lane).arg(flags);
-  const auto function = [](CUstream, CUresult, void *lane) {
-    static_cast<Lane *>(lane)->host_calls += 1000;
+  line.arg(world.strand).arg(flags);
+  const auto function = [](CUstream, CUresult, void *strand) {
+    static_cast<Strand *>(strand)->host_calls += 1000;
   };
   const CUstream stream = world.here().stream;
   line.result(CALL(world, cuStreamAddCallback)(stream, function, &world.here(), flags));
@@ -130,7 +130,7 @@ void callback(World &world, Line &line) {
 void attribute(World &world, Line &line) {
   const auto id = static_cast<CUstreamAttrID>(world.choices.of({1, 3, 8, 99}));
   CUstreamAttrValue value = {};
-  line.arg(world.lane).arg(id);
+  line.arg(world.strand).arg(id);
   const CUstream stream = world.here().stream;
   if (world.choices.once_in(2)) {
     value.syncPolicy = static_cast<CUsynchronizationPolicy>(world.choices.below(6));

@@ -19,17 +19,17 @@ uint32_t Choices::below(uint32_t count) {
   return static_cast<uint32_t>(state_ >> 32) % count;
 }
 
-void World::add_lane(CUstream stream, unsigned device) {
-  Lane &lane = lanes.emplace_back();
-  lane.stream = stream;
-  lane.device = device;
-  lane.source.resize(kHostBytes);
+void World::add_strand(CUstream stream, unsigned device) {
+  Strand &strand = strands.emplace_back();
+  strand.stream = stream;
+  strand.device = device;
+  strand.source.resize(kHostBytes);
   for (size_t i = 0; i < kHostBytes; i++)
-    lane.source[i] = static_cast<uint8_t>((i * 2654435761u >> 16) + lanes.size());
-  lane.target.resize(kHostBytes);
+    strand.source[i] = static_cast<uint8_t>((i * 2654435761u >> 16) + strands.size());
+  strand.target.resize(kHostBytes);
   void *pinned = nullptr;
   if (!CALL(*this, cuMemHostAlloc)(&pinned, kHostBytes, 0)) {
-    lane.pinned = static_cast<uint8_t *>(pinned);
+    strand.pinned = static_cast<uint8_t *>(pinned);
     memset(pinned, 0, kHostBytes);
   }
 }
@@ -41,10 +41,10 @@ void World::wait_for(unsigned device) {
 }
 
 // Of pools, too: a device that may use the memory of one may use all (docs/several-devices.md).
-bool World::reaches(unsigned visitor, unsigned owner) const {
-  bool found = open.count({visitor, owner}) != 0;
+bool World::reaches(unsigned borrower, unsigned owner) const {
+  bool found = open.count({borrower, owner}) != 0;
   for (const auto &[number, pool] : pools.live)
-    found = found || (pool.device == owner && pool.visitors.count(visitor));
+    found = found || (pool.device == owner && pool.borrowers.count(borrower));
   return found;
 }
 
@@ -55,10 +55,10 @@ bool World::capturing() {
 }
 
 bool World::any_capturing() {
-  const unsigned at = lane;
+  const unsigned at = strand;
   bool any = false;
-  for (lane = 0; lane < lanes.size(); lane++) any = any || (here().live && capturing());
-  lane = at;
+  for (strand = 0; strand < strands.size(); strand++) any = any || (here().live && capturing());
+  strand = at;
   return any;
 }
 
@@ -96,7 +96,7 @@ Range range(World &world, bool of_capture) {
   Choices &choices = world.choices;
   const bool captures = world.capturing();
   const auto found = world.memory.pick(choices, [&](const Memory &memory) {
-    return memory.lane == world.lane &&
+    return memory.strand == world.strand &&
            (memory.kind != Memory::kCapture || (captures && of_capture));
   });
   if (!found) return {};

@@ -61,7 +61,7 @@ struct Pool {
  * A stream and what only its work may use: the work of two streams on the same bytes has no one
  * result. The first are the legacy streams of the devices.
  */
-struct Lane {
+struct Strand {
   CUstream stream;
   unsigned device;
   bool live = true;
@@ -77,7 +77,7 @@ struct Lane {
 struct Memory {
   CUdeviceptr address;
   size_t size;
-  unsigned lane;
+  unsigned strand;
   /** `kCapture`: of a graph, and only to be named by what is captured with it. */
   enum Kind { kPlain, kOrdered, kVariable, kManaged, kCapture } kind;
   /** A graph names it. */
@@ -87,14 +87,14 @@ struct Memory {
 struct Array {
   CUarray handle;
   size_t width, height, depth, element;
-  unsigned lane;
+  unsigned strand;
   bool kept = false;
 };
 
 struct Graph {
   CUgraph handle;
-  unsigned lane;
-  /** Uses memory of more than one lane. */
+  unsigned strand;
+  /** Uses memory of more than one strand. */
   bool wide;
   bool captured;
   std::vector<CUgraphNode> nodes;
@@ -104,7 +104,7 @@ struct Graph {
 
 struct Exec {
   CUgraphExec handle;
-  unsigned lane;
+  unsigned strand;
   bool wide;
 };
 
@@ -117,7 +117,7 @@ struct MemoryPool {
   CUmemoryPool handle;
   unsigned device;
   /** Devices that may use its memory, beside its own. */
-  std::set<unsigned> visitors = {};
+  std::set<unsigned> borrowers = {};
 };
 
 struct Function {
@@ -136,9 +136,9 @@ struct World {
   void *(*symbol)(const char *name) = nullptr;
 
   /** Never moves one. */
-  std::deque<Lane> lanes;
-  unsigned lane = 0;
-  Lane &here() { return lanes[lane]; }
+  std::deque<Strand> strands;
+  unsigned strand = 0;
+  Strand &here() { return strands[strand]; }
   /** Of the devices, primary. */
   std::vector<CUcontext> contexts;
 
@@ -154,11 +154,11 @@ struct World {
   /** Which device's primary context has access to the memory of which. */
   std::set<std::pair<unsigned, unsigned>> open;
 
-  void add_lane(CUstream stream, unsigned device);
-  /** Waits for all work of a device. The lane's context stays the current one. */
+  void add_strand(CUstream stream, unsigned device);
+  /** Waits for all work of a device. The strand's context stays the current one. */
   void wait_for(unsigned device);
   /** Whether kernels of a device may use all plain memory of another. */
-  bool reaches(unsigned visitor, unsigned owner) const;
+  bool reaches(unsigned borrower, unsigned owner) const;
   bool capturing();
   /** Whether any stream is: then not everything can be waited for. */
   bool any_capturing();
@@ -166,7 +166,7 @@ struct World {
   std::string name(CUdeviceptr address) const;
 };
 
-/** Part of a piece of memory of the lane. */
+/** Part of a piece of memory of the strand. */
 struct Range {
   CUdeviceptr address = 0;
   /** Number of the piece, and where in it. */
@@ -210,7 +210,7 @@ const std::vector<Entry> &module_steps();
 const std::vector<Entry> &peer_steps();
 
 /**
- * A part of some memory of the lane; usually one that begins where any access may. Memory that a
+ * A part of some memory of the strand; usually one that begins where any access may. Memory that a
  * capture allocates is for what is captured with it.
  */
 Range range(World &world, bool of_capture = true);

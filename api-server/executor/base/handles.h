@@ -18,25 +18,25 @@ class HandleTable {
   bool can_mint(uint64_t handle) const {
     if (!addresses(handle)) return false;
     const uint32_t index = wire_handle_index(handle);
-    if (index >= slots_.size()) return true;
-    const Slot &slot = slots_[index];
-    return !slot.live && (!slot.used || slot.generation != wire_handle_generation(handle));
+    if (index >= entries_.size()) return true;
+    const Entry &entry = entries_[index];
+    return !entry.live && (!entry.used || entry.generation != wire_handle_generation(handle));
   }
 
   // Puts an object behind a handle for which can_mint holds.
   void keep(uint64_t handle, T object) {
     const uint32_t index = wire_handle_index(handle);
-    if (index >= slots_.size()) slots_.resize(index + 1);
-    slots_[index] = {std::move(object), wire_handle_generation(handle), true, true};
+    if (index >= entries_.size()) entries_.resize(index + 1);
+    entries_[index] = {std::move(object), wire_handle_generation(handle), true, true};
   }
 
   // Returns the object behind a handle; null when there is none.
   T *find(uint64_t handle) {
     const uint32_t index = wire_handle_index(handle);
-    if (wire_handle_kind(handle) != kKind || index >= slots_.size()) return nullptr;
-    Slot &slot = slots_[index];
-    if (!slot.live || slot.generation != wire_handle_generation(handle)) return nullptr;
-    return &slot.object;
+    if (wire_handle_kind(handle) != kKind || index >= entries_.size()) return nullptr;
+    Entry &entry = entries_[index];
+    if (!entry.live || entry.generation != wire_handle_generation(handle)) return nullptr;
+    return &entry.object;
   }
 
   // Moves the object behind a handle to *object, and frees the handle. False when there is none.
@@ -45,25 +45,25 @@ class HandleTable {
     if (!found) return false;
     *object = std::move(*found);
     *found = T{};
-    slots_[wire_handle_index(handle)].live = false;
+    entries_[wire_handle_index(handle)].live = false;
     return true;
   }
 
   // Calls `f` with each object.
   template <class F>
   void each(F f) {
-    for (Slot &slot : slots_) {
-      if (slot.live) f(slot.object);
+    for (Entry &entry : entries_) {
+      if (entry.live) f(entry.object);
     }
   }
 
   // Forgets each object for which `f` returns true, and frees its handle.
   template <class F>
   void drop_if(F f) {
-    for (Slot &slot : slots_) {
-      if (slot.live && f(slot.object)) {
-        slot.object = T{};
-        slot.live = false;
+    for (Entry &entry : entries_) {
+      if (entry.live && f(entry.object)) {
+        entry.object = T{};
+        entry.live = false;
       }
     }
   }
@@ -74,7 +74,7 @@ class HandleTable {
   }
 
  private:
-  struct Slot {
+  struct Entry {
     T object{};
     uint32_t generation = 0;
     bool used = false;
@@ -85,7 +85,7 @@ class HandleTable {
     return wire_handle_kind(handle) == kKind && wire_handle_index(handle) < WIRE_HANDLE_INDEX_MAX;
   }
 
-  std::vector<Slot> slots_;
+  std::vector<Entry> entries_;
 };
 
 }  // namespace outboard

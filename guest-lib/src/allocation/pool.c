@@ -133,14 +133,14 @@ CUresult guest_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPro
 // Memory of a pool is open to a device when any memory of the pool's device is.
 static CUresult open_to(struct pool *pool, int device, _Bool open) {
   const unsigned bit = 1u << device;
-  struct session *visitor = session_of_device(device), *owner = session_of_device(pool->device);
-  if (device == pool->device || open == !!(pool->visitors & bit)) return CUDA_SUCCESS;
+  struct session *borrower = session_of_device(device), *owner = session_of_device(pool->device);
+  if (device == pool->device || open == !!(pool->borrowers & bit)) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
   if (open)
-    result = peer_open(visitor, owner);
+    result = peer_open(borrower, owner);
   else
-    peer_close(visitor, owner);
-  if (!result) pool->visitors ^= bit;
+    peer_close(borrower, owner);
+  if (!result) pool->borrowers ^= bit;
   return result;
 }
 
@@ -262,7 +262,7 @@ CUresult guest_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool
   if (!found || !flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
     return CUDA_ERROR_INVALID_VALUE;
   if (!device_exists(location->id)) return CUDA_ERROR_INVALID_DEVICE;
-  *flags = location->id == found->device || found->visitors >> location->id & 1
+  *flags = location->id == found->device || found->borrowers >> location->id & 1
                ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;

@@ -12,9 +12,9 @@ struct pool {
   uint64_t most;  // 0: what the session has
   uint64_t used, high, threshold;
   int reuse[3];
-  unsigned visitors;  // devices that may use its memory, a bit each
-  uint64_t name[4];   // by which another process knows it (pool_sharing.c); 0: none does
-  _Bool imported;     // it is another process's
+  unsigned borrowers;  // devices that may use its memory, a bit each
+  uint64_t name[4];    // by which another process knows it (pool_sharing.c); 0: none does
+  _Bool imported;      // it is another process's
 };
 
 // A new one; 0 when there can be none.

@@ -81,9 +81,9 @@ static _Bool is_uneven(const struct mapping *mapping) {
 }
 
 // Those of the holding that may do anything there.
-static uint8_t visitors_at(const struct mapping *mapping, uint64_t address) {
-  unsigned visitors = mapping->holding.visitors, found = 0;
-  for (struct session *session; sessions_take(&visitors, &session);)
+static uint8_t borrowers_at(const struct mapping *mapping, uint64_t address) {
+  unsigned borrowers = mapping->holding.borrowers, found = 0;
+  for (struct session *session; sessions_take(&borrowers, &session);)
     if (access_at(mapping, address, session)) found |= session_bit(session);
   return (uint8_t)found;
 }
@@ -96,7 +96,7 @@ static _Bool find_in_mapping(struct holding *holding, uint64_t address, struct a
                                .size = holding->size,
                                .id = mapping->id,
                                .access = access_at(mapping, address, holding->session),
-                               .visitors = visitors_at(mapping, address),
+                               .borrowers = borrowers_at(mapping, address),
                                .uneven = is_uneven(mapping),
                                .shareable = mapping->physical->shareable};
   return 1;
@@ -183,7 +183,7 @@ static CUresult note_access(struct mapping *mapping, uint64_t first, uint64_t by
 // anything.
 static CUresult tell_peer(struct mapping *mapping, uint64_t first, uint64_t bytes,
                           struct session *session, unsigned access) {
-  _Bool there = sessions_have(mapping->holding.visitors, session),
+  _Bool there = sessions_have(mapping->holding.borrowers, session),
         whole = bytes == mapping->holding.size;
   if (!there && !access) return CUDA_SUCCESS;
   if (!there)
@@ -308,18 +308,18 @@ CUresult guest_cuMemUnmap(CUdeviceptr ptr, size_t size) {
     pthread_mutex_unlock(&memory_lock);
     return CUDA_ERROR_INVALID_VALUE;
   }
-  unsigned visitors = 0;
+  unsigned borrowers = 0;
   for (uint64_t at = ptr; at < ptr + size; at += mapping_at(at)->holding.size) {
     session_follow(mapping_at(at)->holding.session, CUDA_ERROR_NOT_SUPPORTED);
-    visitors |= mapping_at(at)->holding.visitors;
+    borrowers |= mapping_at(at)->holding.borrowers;
   }
   if (session_crossed()) {
     pthread_mutex_unlock(&memory_lock);
     return session_crossed();
   }
-  if (visitors) {
+  if (borrowers) {
     pthread_mutex_unlock(&memory_lock);
-    sessions_settle(visitors);
+    sessions_settle(borrowers);
     pthread_mutex_lock(&memory_lock);
     if (!reservation_of(ptr, size) || !mapped(ptr, size, 1)) {
       pthread_mutex_unlock(&memory_lock);

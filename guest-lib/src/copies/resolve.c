@@ -57,7 +57,7 @@ _Bool holder_lends(struct session *holder, const struct box_end *end, struct ses
   struct allocation found;
   if (session == holder) return 1;
   return end->place != BOX_ARRAY && memory_find(end->address, &found) &&
-         sessions_have(found.visitors, session);
+         sessions_have(found.borrowers, session);
 }
 
 static struct session *who_reaches_both(const struct copy *copy, struct session *here) {

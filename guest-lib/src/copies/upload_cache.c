@@ -1,6 +1,6 @@
-// Uploads travel in parts of a mebibyte. Groups of these are hashed and asked for; the server
+// Uploads travel in parts of a mebibyte. Stretches of these are hashed and asked for; the server
 // copies the parts that it has at once, and says which it has not: these are sent, and it keeps
-// them under a hash of its own. A group is asked for while the answer of the one before it is on
+// them under a hash of its own. A stretch is asked for while the answer of the one before it is on
 // its way.
 //
 // Each byte reaches the device as it was when it was read: in a part that is known, by its hash; in
@@ -22,11 +22,12 @@
 #include "wire/batch.h"
 #include "wire/enter.h"
 
-#define GROUP_PARTS 8u
-#define GROUP_BYTES (GROUP_PARTS * (uint64_t)WIRE_BULK_MAX)
+#define STRETCH_PARTS 8u
+#define STRETCH_BYTES (STRETCH_PARTS * (uint64_t)WIRE_BULK_MAX)
 
-// Hashing what nobody has seen before is time lost: after TRIES groups in a row of which the server
-// had nothing, only one in EACH is asked for, until it has something again. All are kept there.
+// Hashing what nobody has seen before is time lost: after TRIES stretches in a row of which the
+// server had nothing, only one in EACH is asked for, until it has something again. All are kept
+// there.
 #define TRIES 4u
 #define EACH 8u
 
@@ -40,7 +41,7 @@ static _Bool worth_asking(const struct session *session) {
   return unknown < TRIES || (unknown - TRIES) % EACH == EACH - 1;
 }
 
-static void note_group(struct session *session, _Bool known) {
+static void note_stretch(struct session *session, _Bool known) {
   _Atomic unsigned *unknown = &session->upload_cache_misses;
   if (known)
     atomic_store_explicit(unknown, 0, memory_order_relaxed);
@@ -48,15 +49,15 @@ static void note_group(struct session *session, _Bool known) {
     atomic_fetch_add_explicit(unknown, 1, memory_order_relaxed);
 }
 
-struct group {
+struct stretch {
   uint64_t destination, bytes;
   const char *at;
   _Bool asked;
   struct answer answer;
 };
 
-static uint64_t part_bytes(const struct group *group, unsigned part) {
-  uint64_t left = group->bytes - (uint64_t)part * WIRE_BULK_MAX;
+static uint64_t part_bytes(const struct stretch *stretch, unsigned part) {
+  uint64_t left = stretch->bytes - (uint64_t)part * WIRE_BULK_MAX;
   return left < WIRE_BULK_MAX ? left : WIRE_BULK_MAX;
 }
 
@@ -78,85 +79,86 @@ static _Bool can_be_read(struct session *session, const char *at, uint64_t bytes
   return got == (ssize_t)here.iov_len;
 }
 
-static _Bool hash_group(struct session *session, const struct group *group,
-                        struct part_hash *hashes, unsigned *count) {
-  for (*count = 0; (uint64_t)*count * WIRE_BULK_MAX < group->bytes; ++*count) {
-    const char *at = group->at + (uint64_t)*count * WIRE_BULK_MAX;
-    uint64_t bytes = part_bytes(group, *count);
+static _Bool hash_stretch(struct session *session, const struct stretch *stretch,
+                          struct part_hash *hashes, unsigned *count) {
+  for (*count = 0; (uint64_t)*count * WIRE_BULK_MAX < stretch->bytes; ++*count) {
+    const char *at = stretch->at + (uint64_t)*count * WIRE_BULK_MAX;
+    uint64_t bytes = part_bytes(stretch, *count);
     if (!can_be_read(session, at, bytes)) return 0;
     part_hash(at, bytes, &hashes[*count]);
   }
   return 1;
 }
 
-static CUresult ask_for(struct session *session, struct group *group, uint64_t stream) {
-  struct part_hash hashes[GROUP_PARTS];
+static CUresult ask_for(struct session *session, struct stretch *stretch, uint64_t stream) {
+  struct part_hash hashes[STRETCH_PARTS];
   unsigned count;
-  group->asked = 0;
-  if (!worth_asking(session) || !hash_group(session, group, hashes, &count)) return CUDA_SUCCESS;
+  stretch->asked = 0;
+  if (!worth_asking(session) || !hash_stretch(session, stretch, hashes, &count))
+    return CUDA_SUCCESS;
   uint32_t size = count * (uint32_t)sizeof *hashes;
-  answer_init(&group->answer);
+  answer_init(&stretch->answer);
   struct wire_UploadAsk *frame =
-      batch_ask(session, WIRE_UploadAsk, sizeof *frame + size, &group->answer);
+      batch_ask(session, WIRE_UploadAsk, sizeof *frame + size, &stretch->answer);
   if (!frame) return guest_lost();
-  frame->destination = group->destination;
-  frame->length = group->bytes;
+  frame->destination = stretch->destination;
+  frame->length = stretch->bytes;
   frame->stream = stream;
   frame->hashes_size = size;
   batch_blob((unsigned char *)(frame + 1), hashes, size);
   batch_leave(session, stream);
-  group->asked = 1;
+  stretch->asked = 1;
   return CUDA_SUCCESS;
 }
 
 // Which parts are to be sent.
-static CUresult collect(struct session *session, struct group *group, uint64_t *missing) {
+static CUresult collect(struct session *session, struct stretch *stretch, uint64_t *missing) {
   *missing = UINT64_MAX;
   CUresult result = CUDA_SUCCESS;
-  if (group->asked) {
-    result = batch_collect(session, &group->answer, sizeof(struct wire_UploadAsk_reply));
-    if (!result) *missing = ((struct wire_UploadAsk_reply *)group->answer.reply)->missing;
-    answer_free(&group->answer);
-    group->asked = 0;
+  if (stretch->asked) {
+    result = batch_collect(session, &stretch->answer, sizeof(struct wire_UploadAsk_reply));
+    if (!result) *missing = ((struct wire_UploadAsk_reply *)stretch->answer.reply)->missing;
+    answer_free(&stretch->answer);
+    stretch->asked = 0;
   }
   return result;
 }
 
-static CUresult send_rest(struct session *session, struct group *group, uint64_t stream,
+static CUresult send_rest(struct session *session, struct stretch *stretch, uint64_t stream,
                           uint64_t missing) {
   CUresult result = CUDA_SUCCESS;
   _Bool known = 0;
-  for (unsigned part = 0; (uint64_t)part * WIRE_BULK_MAX < group->bytes && !result; part++) {
-    uint64_t offset = (uint64_t)part * WIRE_BULK_MAX, bytes = part_bytes(group, part);
+  for (unsigned part = 0; (uint64_t)part * WIRE_BULK_MAX < stretch->bytes && !result; part++) {
+    uint64_t offset = (uint64_t)part * WIRE_BULK_MAX, bytes = part_bytes(stretch, part);
     if (missing >> part & 1) {
-      result =
-          put_UploadKeep(session, group->destination + offset, stream, bytes, group->at + offset);
+      result = put_UploadKeep(session, stretch->destination + offset, stream, bytes,
+                              stretch->at + offset);
       continue;
     }
     known = 1;
     stats_add(&guest_stats->cached_parts, 1);
     stats_add(&guest_stats->cached_bytes, bytes);
   }
-  note_group(session, known);
+  note_stretch(session, known);
   return result;
 }
 
 CUresult upload_cache_copy(const struct copy *copy) {
   struct session *session = copy->session;
-  struct group groups[2], *before = NULL;
+  struct stretch stretches[2], *before = NULL;
   const char *at = host_use((const void *)(uintptr_t)copy->from.address);
   uint64_t destination = copy->to.address, bytes = copy->bytes;
   CUresult result = CUDA_SUCCESS;
   for (unsigned turn = 0; before || bytes; turn ^= 1) {
-    struct group *group = NULL;
+    struct stretch *stretch = NULL;
     if (bytes && !result) {
-      uint64_t part = bytes < GROUP_BYTES ? bytes : GROUP_BYTES;
-      group = &groups[turn];
-      *group = (struct group){.destination = destination, .bytes = part, .at = at};
+      uint64_t part = bytes < STRETCH_BYTES ? bytes : STRETCH_BYTES;
+      stretch = &stretches[turn];
+      *stretch = (struct stretch){.destination = destination, .bytes = part, .at = at};
       destination += part;
       at += part;
       bytes -= part;
-      result = ask_for(session, group, copy->stream);
+      result = ask_for(session, stretch, copy->stream);
     }
     if (before) {
       // Its answer has to come, whatever has failed.
@@ -165,7 +167,7 @@ CUresult upload_cache_copy(const struct copy *copy) {
       if (!result) result = failed;
       if (!result) result = send_rest(session, before, copy->stream, missing);
     }
-    before = group;
+    before = stretch;
     if (result) bytes = 0;
   }
   host_used();

@@ -47,7 +47,7 @@ static _Bool find_in(struct holding *holding, uint64_t address, struct allocatio
                                .context = allocation->context,
                                .id = allocation->id,
                                .access = ACCESS_ALL,
-                               .visitors = holding->visitors};
+                               .borrowers = holding->borrowers};
   return 1;
 }
 
@@ -61,9 +61,9 @@ static void forget(struct holding *holding) {
   lose(session_here(), (struct graph_allocation *)holding);
 }
 
-static _Bool opens(const struct holding *holding, struct session *visitor) {
+static _Bool opens(const struct holding *holding, struct session *borrower) {
   const struct graph_allocation *allocation = (const struct graph_allocation *)holding;
-  return allocation->mapped && !sessions_have(allocation->sessions, visitor);
+  return allocation->mapped && !sessions_have(allocation->sessions, borrower);
 }
 
 static const struct holding_kind kind = {find_in, forget, opens};
@@ -320,10 +320,10 @@ static CUresult open_to(struct graph_allocation *allocation, const struct alloca
   CUresult result = CUDA_SUCCESS;
   struct session *owner = allocation->holding.session;
   for (size_t i = 0; i < task->access_count && !result; i++) {
-    struct session *visitor = session_of_device(task->access[i].location.id);
-    if (visitor == owner || sessions_have(allocation->sessions, visitor)) continue;
-    result = peer_join(visitor, owner);
-    if (!result) allocation->sessions |= session_bit(visitor);
+    struct session *borrower = session_of_device(task->access[i].location.id);
+    if (borrower == owner || sessions_have(allocation->sessions, borrower)) continue;
+    result = peer_join(borrower, owner);
+    if (!result) allocation->sessions |= session_bit(borrower);
   }
   if (result || !allocation->mapped) return result;
   pthread_mutex_lock(&memory_lock);

@@ -67,9 +67,9 @@ CUresult guest_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr,
 
 // With the lock held.
 static struct stream_attributes *attributes_of(uint64_t wire) {
-  struct stream_attributes **slot = stream_attributes(wire);
-  if (!*slot) *slot = calloc(1, sizeof **slot);
-  return *slot;
+  struct stream_attributes **attributes = stream_attributes(wire);
+  if (!*attributes) *attributes = calloc(1, sizeof **attributes);
+  return *attributes;
 }
 
 CUresult guest_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr,

@@ -22,7 +22,7 @@ struct leaving {
   uint64_t sequence;
   uint64_t beside;
   // What the sessions were sent until then whose devices may use it, too.
-  uint64_t visitors[SESSIONS_MAX];
+  uint64_t borrowers[SESSIONS_MAX];
   void (*end)(void *object, _Bool tell);
   void *object;
 };
@@ -136,7 +136,7 @@ static _Bool is_settled(const struct leaving *leaving, uint64_t settled) {
   _Bool good = 1;
   for (struct session *session = sessions; sessions_many() && good && session < sessions_end();
        session++) {
-    const uint64_t sequence = leaving->visitors[session->number];
+    const uint64_t sequence = leaving->borrowers[session->number];
     good = !sequence || sequence <= context_settled_sequence(session);
   }
   return good;
@@ -173,9 +173,9 @@ _Bool memory_room_to_leave(struct session *session) {
 static void leave(struct session *session, struct leaving what) {
   struct budget *budget = session->budget;
   what.sequence = batch_sequence(session);
-  unsigned visitors = sessions_many() ? session->borrowers : 0;
-  for (struct session *visitor; sessions_take(&visitors, &visitor);)
-    what.visitors[visitor->number] = batch_sequence(visitor);
+  unsigned borrowers = sessions_many() ? session->borrowers : 0;
+  for (struct session *borrower; sessions_take(&borrowers, &borrower);)
+    what.borrowers[borrower->number] = batch_sequence(borrower);
   budget->queue[budget->first + budget->count++] = what;
   memory_release_settled(session);
 }

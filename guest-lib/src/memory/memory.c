@@ -76,7 +76,7 @@ static struct block *block_at(uint64_t address) {
 // Managed memory is for all devices that reach it.
 static void open_managed(struct block *block) {
   peer_lend_to_joined(&block->holding);
-  if (block->holding.visitors) pages_open_to(block->holding.address, block->holding.visitors);
+  if (block->holding.borrowers) pages_open_to(block->holding.address, block->holding.borrowers);
 }
 
 static CUresult new_block(uint64_t bytes, int device, enum allocation_kind kind,
@@ -391,7 +391,7 @@ static struct block *elsewhere(struct session *session, uint64_t address) {
   struct block *block = block_at(address);
   if (!block || block->kind != ALLOCATION_MANAGED) return NULL;
   const struct holding *holding = &block->holding;
-  return holding->session == session || sessions_have(holding->visitors, session) ? NULL : block;
+  return holding->session == session || sessions_have(holding->borrowers, session) ? NULL : block;
 }
 
 CUresult memory_bring_managed(uint64_t address) {
@@ -400,11 +400,11 @@ CUresult memory_bring_managed(uint64_t address) {
   struct block *block = elsewhere(session_here(), address);
   if (block) {
     uint64_t start = block->holding.address;
-    unsigned visitors = block->holding.visitors;
+    unsigned borrowers = block->holding.borrowers;
     struct thread_session before = session_switch(block->holding.session);
     pthread_mutex_unlock(&memory_lock);
     result = context_synchronize(session_here());
-    sessions_settle(visitors);
+    sessions_settle(borrowers);
     peer_join_all(before.session);
     if (!guest_is_lost()) pages_bring_all(start);
     session_back(before);
@@ -432,15 +432,16 @@ static _Bool find_in_block(struct holding *holding, uint64_t address, struct all
     start += (uint64_t)at * UNIT;
   }
   if (address - start >= record->size) return 0;
-  *found = (struct allocation){.kind = block->kind,
-                               .device = block->device,
-                               .address = start,
-                               .size = record->size,
-                               .context = record->context,
-                               .pool = record->pool,
-                               .id = record->id,
-                               .access = ACCESS_ALL,
-                               .visitors = block->kind == ALLOCATION_PLAIN ? holding->visitors : 0};
+  *found =
+      (struct allocation){.kind = block->kind,
+                          .device = block->device,
+                          .address = start,
+                          .size = record->size,
+                          .context = record->context,
+                          .pool = record->pool,
+                          .id = record->id,
+                          .access = ACCESS_ALL,
+                          .borrowers = block->kind == ALLOCATION_PLAIN ? holding->borrowers : 0};
   return 1;
 }
 
@@ -448,8 +449,8 @@ static void forget_block(struct holding *holding) {
   end_block(session_here(), (struct block *)holding, 0);
 }
 
-static _Bool block_opens(const struct holding *holding, struct session *visitor) {
-  (void)visitor;
+static _Bool block_opens(const struct holding *holding, struct session *borrower) {
+  (void)borrower;
   return ((const struct block *)holding)->kind == ALLOCATION_PLAIN;
 }
 

@@ -25,14 +25,14 @@ struct allocation {
   struct session *session;  // whose server has it
   int device;
   uint64_t address;
-  uint64_t size;     // as asked for
-  uint64_t context;  // handle; 0 for module variables and mappings
-  uint64_t pool;     // handle of the pool it is of, or 0
-  uint64_t id;       // unlike that of any other allocation, ever
-  unsigned access;   // what the device may do: ACCESS_READ, ACCESS_WRITE
-  _Bool uneven;      // a mapping whose granules differ in access
-  _Bool shareable;   // a mapping whose memory was made to be shared
-  uint8_t visitors;  // sessions whose devices may use it beside its own (peer.h), a bit each
+  uint64_t size;      // as asked for
+  uint64_t context;   // handle; 0 for module variables and mappings
+  uint64_t pool;      // handle of the pool it is of, or 0
+  uint64_t id;        // unlike that of any other allocation, ever
+  unsigned access;    // what the device may do: ACCESS_READ, ACCESS_WRITE
+  _Bool uneven;       // a mapping whose granules differ in access
+  _Bool shareable;    // a mapping whose memory was made to be shared
+  uint8_t borrowers;  // sessions whose devices may use it beside its own (peer.h), a bit each
 };
 enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_ALL = 3 };
 

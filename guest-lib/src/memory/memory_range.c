@@ -29,8 +29,8 @@ _Bool memory_find(uint64_t address, struct allocation *found) {
 static _Bool covered(uint64_t address, uint64_t size) {
   struct allocation found;
   _Bool first = 1;
-  while (memory_find_locked(address, &found) && (found.access || found.visitors)) {
-    if (!sessions_have(found.visitors, session_here()))
+  while (memory_find_locked(address, &found) && (found.access || found.borrowers)) {
+    if (!sessions_have(found.borrowers, session_here()))
       session_follow(found.session, CUDA_ERROR_INVALID_VALUE);
     // What continues a mapping must be one, too.
     if (!first && found.kind != ALLOCATION_MAPPING) return 0;

@@ -17,48 +17,48 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // before the memory l
 // What a context was given by cuCtxEnablePeerAccess.
 struct grant {
   uint64_t context, peer;
-  struct session *visitor, *owner;
+  struct session *borrower, *owner;
   struct grant *next;
 };
 static struct grant *grants;
 
 // ---- one holding -------------------------------------------------------------------------------
 
-void peer_lend(struct holding *holding, struct session *visitor, CUmemAccess_flags flags) {
+void peer_lend(struct holding *holding, struct session *borrower, CUmemAccess_flags flags) {
   struct session *owner = holding->session;
   if (!holding->loan) {
     holding->loan = atomic_fetch_add(&owner->peer_loans, 1) + 1;
     put_PeerLend(owner, holding->address, holding->size, holding->loan);
   }
-  put_PeerMap(visitor, holding->address, holding->size, holding->loan, owner->number, flags);
-  holding->visitors |= session_bit(visitor);
-  atomic_fetch_or(&owner->borrowers, holding->visitors);
+  put_PeerMap(borrower, holding->address, holding->size, holding->loan, owner->number, flags);
+  holding->borrowers |= session_bit(borrower);
+  atomic_fetch_or(&owner->borrowers, holding->borrowers);
 }
 
-void peer_lend_to(struct holding *holding, unsigned visitors) {
-  visitors &= ~(unsigned)holding->visitors;
-  for (struct session *visitor; sessions_take(&visitors, &visitor);)
-    peer_lend(holding, visitor, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+void peer_lend_to(struct holding *holding, unsigned borrowers) {
+  borrowers &= ~(unsigned)holding->borrowers;
+  for (struct session *borrower; sessions_take(&borrowers, &borrower);)
+    peer_lend(holding, borrower, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
 void peer_lend_to_all(struct holding *holding) {
-  if (sessions_many()) peer_lend_to(holding, holding->session->peer_visitors);
+  if (sessions_many()) peer_lend_to(holding, holding->session->peer_open_to);
 }
 
 void peer_lend_to_joined(struct holding *holding) {
   if (sessions_many()) peer_lend_to(holding, holding->session->peer_joined);
 }
 
-void peer_end(struct holding *holding, struct session *visitor) {
-  if (!sessions_have(holding->visitors, visitor)) return;
-  put_PeerUnmap(visitor, holding->address, holding->size);
-  holding->visitors &= (uint8_t)~session_bit(visitor);
+void peer_end(struct holding *holding, struct session *borrower) {
+  if (!sessions_have(holding->borrowers, borrower)) return;
+  put_PeerUnmap(borrower, holding->address, holding->size);
+  holding->borrowers &= (uint8_t)~session_bit(borrower);
 }
 
 void peer_end_all(struct holding *holding) {
-  struct session *visitor;
-  for (unsigned left = holding->visitors; sessions_take(&left, &visitor);)
-    peer_end(holding, visitor);
+  struct session *borrower;
+  for (unsigned left = holding->borrowers; sessions_take(&left, &borrower);)
+    peer_end(holding, borrower);
 }
 
 // ---- sessions
@@ -76,50 +76,50 @@ static CUresult offer(struct session *owner, struct share_name *share_name) {
   return result;
 }
 
-static CUresult join(struct session *visitor, struct session *owner) {
-  if (sessions_have(owner->peer_joined, visitor)) return CUDA_SUCCESS;
+static CUresult join(struct session *borrower, struct session *owner) {
+  if (sessions_have(owner->peer_joined, borrower)) return CUDA_SUCCESS;
   struct share_name share_name;
   CUresult result = offer(owner, &share_name);
   if (!result) {
     struct answer answer;
     answer_init(&answer);
-    result = ask_PeerJoin(visitor, owner->number, SHARE_NAME_ARGUMENTS(share_name), &answer);
+    result = ask_PeerJoin(borrower, owner->number, SHARE_NAME_ARGUMENTS(share_name), &answer);
     result = answer_own_result(result, &answer);
     answer_free(&answer);
   }
-  if (!result) atomic_fetch_or(&owner->peer_joined, session_bit(visitor));
+  if (!result) atomic_fetch_or(&owner->peer_joined, session_bit(borrower));
   return result;
 }
 
-CUresult peer_join(struct session *visitor, struct session *owner) {
+CUresult peer_join(struct session *borrower, struct session *owner) {
   pthread_mutex_lock(&lock);
-  CUresult result = join(visitor, owner);
+  CUresult result = join(borrower, owner);
   pthread_mutex_unlock(&lock);
   return result;
 }
 
 void peer_join_all(struct session *owner) {
   pthread_mutex_lock(&lock);
-  for (struct session *visitor = sessions; visitor < sessions_end(); visitor++) {
-    if (visitor == owner || sessions_have(owner->peer_tried, visitor)) continue;
-    owner->peer_tried |= session_bit(visitor);
-    if (device_peer(device_of_session(visitor), device_of_session(owner))) join(visitor, owner);
+  for (struct session *borrower = sessions; borrower < sessions_end(); borrower++) {
+    if (borrower == owner || sessions_have(owner->peer_tried, borrower)) continue;
+    owner->peer_tried |= session_bit(borrower);
+    if (device_peer(device_of_session(borrower), device_of_session(owner))) join(borrower, owner);
   }
   pthread_mutex_unlock(&lock);
 }
 
-static _Bool opens(const struct holding *holding, struct session *visitor) {
-  return holding->kind->opens && holding->kind->opens(holding, visitor);
+static _Bool opens(const struct holding *holding, struct session *borrower) {
+  return holding->kind->opens && holding->kind->opens(holding, borrower);
 }
 
 static void lend_to(struct holding *holding, void *context) {
-  struct session *visitor = *(struct session **)context;
-  if (opens(holding, visitor)) peer_lend_to(holding, session_bit(visitor));
+  struct session *borrower = *(struct session **)context;
+  if (opens(holding, borrower)) peer_lend_to(holding, session_bit(borrower));
 }
 
 static void end_for(struct holding *holding, void *context) {
-  struct session *visitor = *(struct session **)context;
-  if (opens(holding, visitor)) peer_end(holding, visitor);
+  struct session *borrower = *(struct session **)context;
+  if (opens(holding, borrower)) peer_end(holding, borrower);
 }
 
 static void each_of(struct session *owner, void (*visit)(struct holding *holding, void *context),
@@ -129,35 +129,35 @@ static void each_of(struct session *owner, void (*visit)(struct holding *holding
   session_back(before);
 }
 
-static CUresult open_to(struct session *visitor, struct session *owner) {
-  CUresult result = join(visitor, owner);
-  if (result || visitor->peer_opened[owner->number]++) return result;
+static CUresult open_to(struct session *borrower, struct session *owner) {
+  CUresult result = join(borrower, owner);
+  if (result || borrower->peer_opened[owner->number]++) return result;
   pthread_mutex_lock(&memory_lock);
-  atomic_fetch_or(&owner->peer_visitors, session_bit(visitor));
-  each_of(owner, lend_to, &visitor);
+  atomic_fetch_or(&owner->peer_open_to, session_bit(borrower));
+  each_of(owner, lend_to, &borrower);
   pthread_mutex_unlock(&memory_lock);
   return CUDA_SUCCESS;
 }
 
-static void close_to(struct session *visitor, struct session *owner) {
-  if (--visitor->peer_opened[owner->number]) return;
+static void close_to(struct session *borrower, struct session *owner) {
+  if (--borrower->peer_opened[owner->number]) return;
   pthread_mutex_lock(&memory_lock);
-  atomic_fetch_and(&owner->peer_visitors, (uint8_t)~session_bit(visitor));
-  each_of(owner, end_for, &visitor);
+  atomic_fetch_and(&owner->peer_open_to, (uint8_t)~session_bit(borrower));
+  each_of(owner, end_for, &borrower);
   pthread_mutex_unlock(&memory_lock);
 }
 
-CUresult peer_open(struct session *visitor, struct session *owner) {
+CUresult peer_open(struct session *borrower, struct session *owner) {
   pthread_mutex_lock(&lock);
-  CUresult result = open_to(visitor, owner);
+  CUresult result = open_to(borrower, owner);
   pthread_mutex_unlock(&lock);
   return result;
 }
 
-void peer_close(struct session *visitor, struct session *owner) {
-  sessions_settle(session_bit(visitor));  // kernels that were launched before may use it
+void peer_close(struct session *borrower, struct session *owner) {
+  sessions_settle(session_bit(borrower));  // kernels that were launched before may use it
   pthread_mutex_lock(&lock);
-  close_to(visitor, owner);
+  close_to(borrower, owner);
   pthread_mutex_unlock(&lock);
 }
 
@@ -173,7 +173,7 @@ static struct grant **grant_at(uint64_t context, uint64_t peer) {
 static void end_grant(struct grant **link) {
   struct grant *ended = *link;
   *link = ended->next;
-  close_to(ended->visitor, ended->owner);
+  close_to(ended->borrower, ended->owner);
   free(ended);
 }
 
@@ -186,7 +186,7 @@ void peer_reset(struct session *session) {
   if (!sessions_many()) return;
   pthread_mutex_lock(&lock);
   for (struct grant **link = &grants; *link;)
-    if ((*link)->visitor == session)
+    if ((*link)->borrower == session)
       end_grant(link);
     else
       link = &(*link)->next;
@@ -223,7 +223,7 @@ CUresult guest_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) 
   pthread_mutex_lock(&lock);
   struct grant **link = grant_at(grant->context, grant->peer);
   CUresult result =
-      *link ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : open_to(grant->visitor, grant->owner);
+      *link ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : open_to(grant->borrower, grant->owner);
   if (!result) *link = grant;
   pthread_mutex_unlock(&lock);
   if (result) free(grant);
@@ -238,7 +238,7 @@ CUresult guest_cuCtxDisablePeerAccess(CUcontext peerContext) {
   if (ended) *link = ended->next;
   pthread_mutex_unlock(&lock);
   if (!ended) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
-  peer_close(ended->visitor, ended->owner);
+  peer_close(ended->borrower, ended->owner);
   free(ended);
   return CUDA_SUCCESS;
 }

@@ -12,21 +12,21 @@
 
 // Lets the kernels of a session into the plain memory of another, now and later, until it has been
 // closed as often. Without locks.
-CUresult peer_open(struct session *visitor, struct session *owner);
-void peer_close(struct session *visitor, struct session *owner);
+CUresult peer_open(struct session *borrower, struct session *owner);
+void peer_close(struct session *borrower, struct session *owner);
 // The two are in touch, so that peer_lend may follow. Without locks.
-CUresult peer_join(struct session *visitor, struct session *owner);
+CUresult peer_join(struct session *borrower, struct session *owner);
 // The same for all whose devices reach the owner's, as far as it goes.
 void peer_join_all(struct session *owner);
 
 // With the memory lock held: the memory of a holding, at the same addresses for a session that has
 // joined its owner's, which may do there what `flags` say; for those of several, a bit each, that
 // do not have it yet; for all that its owner is open to, or is in touch with; and no more.
-void peer_lend(struct holding *holding, struct session *visitor, CUmemAccess_flags flags);
-void peer_lend_to(struct holding *holding, unsigned visitors);
+void peer_lend(struct holding *holding, struct session *borrower, CUmemAccess_flags flags);
+void peer_lend_to(struct holding *holding, unsigned borrowers);
 void peer_lend_to_all(struct holding *holding);
 void peer_lend_to_joined(struct holding *holding);
-void peer_end(struct holding *holding, struct session *visitor);
+void peer_end(struct holding *holding, struct session *borrower);
 void peer_end_all(struct holding *holding);
 // The thread's session's memory is about to go, and the access that its contexts have; or a
 // context.

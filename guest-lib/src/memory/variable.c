@@ -54,7 +54,7 @@ _Bool variable_is_out_of_reach(struct session *session, uint64_t address) {
   _Bool there = variable_find(session, address, &found);
   pthread_mutex_unlock(&memory_lock);
   if (!there || found.kind == ALLOCATION_MANAGED ||
-      !sessions_have(found.session->peer_visitors, here))
+      !sessions_have(found.session->peer_open_to, here))
     return 0;
   if (!atomic_flag_test_and_set(&said))
     log_warn(

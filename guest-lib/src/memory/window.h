@@ -15,8 +15,8 @@ struct holding {
   uint64_t size;            // bytes, whole granules
   struct session *session;  // whose server has it: that of the thread that put it here
   const struct holding_kind *kind;
-  uint8_t visitors;  // sessions whose devices it is open to beside its own (peer.h), a bit each
-  uint64_t loan;     // number that it is lent to them under; 0: it never was
+  uint8_t borrowers;  // sessions whose devices it is open to beside its own (peer.h), a bit each
+  uint64_t loan;      // number that it is lent to them under; 0: it never was
 };
 
 struct holding_kind {
@@ -25,7 +25,7 @@ struct holding_kind {
   // The context was reset, and the server has nothing there any more. NULL: it outlives resets.
   void (*forget)(struct holding *holding);
   // Whether a peer's device reaches it when, and because, the device is open to it. NULL: no.
-  _Bool (*opens)(const struct holding *holding, struct session *visitor);
+  _Bool (*opens)(const struct holding *holding, struct session *borrower);
 };
 
 // `host_size` of it are the host's part.

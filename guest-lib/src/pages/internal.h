@@ -32,7 +32,7 @@ struct extent {
 struct range {
   uint64_t address;
   struct session *session;  // whose device has it
-  uint8_t visitors;         // sessions whose devices reach it there, a bit each
+  uint8_t borrowers;        // sessions whose devices reach it there, a bit each
   char *view;               // always open
   uint32_t count;
   // Pages outside [first, last) are away or coming.

@@ -109,7 +109,7 @@ static char *view_of(const struct range *range, uint64_t address) {
 
 static void send_run(const struct range *range, uint32_t from, uint32_t to) {
   uint64_t begin = range->address + from * PAGE, end = range->address + to * PAGE;
-  if (range->visitors) range->session->pages_sent++;
+  if (range->borrowers) range->session->pages_sent++;
   if (!range->extents) return pages_send(session_here(), begin, view_of(range, begin), end - begin);
   for (const struct extent *e = range->extents; e; e = e->next) {
     uint64_t first = e->begin > begin ? e->begin : begin, last = e->end < end ? e->end : end;
@@ -210,7 +210,7 @@ static void push_all(void) {
     struct range *range = *link;  // which leaves the list when all of it is closed
     if (range->session == session)
       pages_push(range, range->first, range->last, 0);
-    else if (sessions_have(range->visitors, session))
+    else if (sessions_have(range->borrowers, session))
       push_to_owner(range);
     if (*link == range) link = &range->next_open;
   }
@@ -282,7 +282,7 @@ static uint32_t fetch_size(struct range *range, uint32_t *at) {
 static void download_bytes(const struct range *range, uint64_t address, char *into,
                            uint64_t bytes) {
   _Bool wait = !thread_role.in_function;
-  if (wait && range->visitors) sessions_settle(range->visitors);
+  if (wait && range->borrowers) sessions_settle(range->borrowers);
   // A touch comes from anywhere.
   struct thread_session before = session_switch(range->session);
   struct answer answer;
@@ -367,7 +367,7 @@ void pages_move(struct session *session, uint64_t address) {
   struct range *range = pages_find(address);
   if (range) {
     range->session = session;
-    range->visitors = 0;
+    range->borrowers = 0;
   }
   pthread_mutex_unlock(&pages_lock);
 }
@@ -375,7 +375,7 @@ void pages_move(struct session *session, uint64_t address) {
 void pages_open_to(uint64_t address, uint8_t sessions) {
   pthread_mutex_lock(&pages_lock);
   struct range *range = pages_find(address);
-  if (range) range->visitors = sessions;
+  if (range) range->borrowers = sessions;
   pthread_mutex_unlock(&pages_lock);
 }
 

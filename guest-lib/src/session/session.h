@@ -52,7 +52,7 @@ struct session {
   struct block *spare;    // an empty block for small allocations, or NULL (memory.c)
   // A bit for each other session: those that its plain memory is open to, which changes under the
   // memory lock; those in touch with it, so that peer_lend may follow; those that have tried to be.
-  _Atomic uint8_t peer_visitors, peer_joined;
+  _Atomic uint8_t peer_open_to, peer_joined;
   uint8_t peer_tried;
   unsigned peer_opened[SESSIONS_MAX];  // by owner: how often the owner's memory was opened to it
   _Atomic uint64_t peer_loans;         // the number of the last loan
@@ -63,7 +63,7 @@ struct session {
 
   // copies/
   _Atomic uint64_t upload_cache_from;     // uploads from so many bytes on are asked for by hash
-  _Atomic unsigned upload_cache_misses;   // groups in a row of which the server had nothing
+  _Atomic unsigned upload_cache_misses;   // stretches in a row of which the server had nothing
   uint64_t late_stream, crossing_stream;  // streams of our own (late_upload.c, cross_device.c)
 
   // driver/

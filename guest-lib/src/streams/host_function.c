@@ -118,7 +118,7 @@ _Bool host_functions_may_come(void) {
 }
 
 // Those that nobody else looks at, now and then: what one says tells nothing of another.
-static void lose_silent_sessions(const struct pollfd *polled) {
+static void give_up_silent_sessions(const struct pollfd *polled) {
   static int64_t next_look;  // the thread's
   const int64_t now = clock_ms();
   if (now < next_look) return;
@@ -126,7 +126,7 @@ static void lose_silent_sessions(const struct pollfd *polled) {
   for (struct session *session = sessions; session < sessions_end(); session++) {
     const struct pollfd *of = &polled[1 + session->number];
     if (of->fd >= 0 && !of->revents && connection_is_silent(session))
-      answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(ETIMEDOUT));
+      answer_give_up(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(ETIMEDOUT));
   }
 }
 
@@ -145,7 +145,7 @@ static void wait_for_call(void) {
     }
     if (!somebody) atomic_store(&waits_for_reader, 0);
     if (poll(polled, 1 + (nfds_t)session_count, connection_look_ms()) >= 0)
-      lose_silent_sessions(polled);
+      give_up_silent_sessions(polled);
   } else {
     poll(polled, 1, -1);
   }

@@ -306,7 +306,7 @@ static const struct decode_sink sink = {
 
 // ---- reading -----------------------------------------------------------------------------------
 
-void answer_lose(CUresult result, const char *why) {
+void answer_give_up(CUresult result, const char *why) {
   if (guest_is_child()) return;
   if (!guest_is_lost()) notice(LOG_ERROR, "the connection to the server is lost: %s", why);
   guest_set_lost(result);
@@ -343,12 +343,13 @@ static _Bool read_once(struct session *session, int flags) {
     decode_got(&inbox->decoder, (size_t)got);
     stats_add(&guest_stats->bytes_received, inbox->decoder.counted - before);
     if (!inbox->decoder.failure) return 1;
-    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, inbox->decoder.failure);
+    answer_give_up(CUDA_ERROR_DEVICE_UNAVAILABLE, inbox->decoder.failure);
   } else if (got < 0 && errno == EFAULT) {
     decode_unwritable(&inbox->decoder);
     return 1;
   } else if (!guest_is_lost()) {
-    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, got == 0 ? "the server closed it" : why_lost(errno));
+    answer_give_up(CUDA_ERROR_DEVICE_UNAVAILABLE,
+                   got == 0 ? "the server closed it" : why_lost(errno));
   }
   pthread_mutex_lock(&inbox->lock);
   while (inbox->first) {

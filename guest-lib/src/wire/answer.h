@@ -109,6 +109,6 @@ void answer_listen(const struct answer_listener *by);
 const char *why_lost(int error);
 // Gives the connections of all sessions up, with a line in the log that says why: everybody who
 // waits is released with an error, and every later call of the program gets `result`.
-void answer_lose(CUresult result, const char *why);
+void answer_give_up(CUresult result, const char *why);
 
 #endif

@@ -134,7 +134,7 @@ static int send_parts(struct session *session, struct iovec *parts, int count) {
   stats_add(&guest_stats->batches, 1);
   int error =
       trace_on() ? send_traced(session, parts, count) : connection_send(session, parts, count);
-  if (error && error != EFAULT) answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(error));
+  if (error && error != EFAULT) answer_give_up(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(error));
   return error;
 }
 
@@ -279,7 +279,7 @@ static CUresult take_answer(struct answer *answer, size_t reply_size, CUresult r
   // An error needs no results behind it.
   if (!answer->result && !guest_is_lost() &&
       ((struct wire_header *)answer->reply)->size < reply_size) {
-    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, "a reply that is too short");
+    answer_give_up(CUDA_ERROR_DEVICE_UNAVAILABLE, "a reply that is too short");
     return guest_lost();
   }
   return result;
@@ -326,7 +326,7 @@ static void wait_for_idle(struct session *session) {
     struct pollfd polled[2] = {{.fd = connection_fd(session), .events = POLLIN},
                                {.fd = outbox->sender_kick, .events = POLLIN}};
     if (poll(polled, 2, connection_look_ms()) == 0 && connection_is_silent(session))
-      answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(ETIMEDOUT));
+      answer_give_up(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(ETIMEDOUT));
     if (polled[1].revents) {
       eventfd_t count;
       eventfd_read(outbox->sender_kick, &count);

@@ -71,7 +71,7 @@ static inline void batch_blob(unsigned char *at, const void *blob, uint32_t size
 }
 
 // Sends what is in the batch now, and returns when the socket has taken it. No lock of the batch or
-// of answers may be held. A connection that breaks is noted (answer_lose).
+// of answers may be held. A connection that breaks is noted (answer_give_up).
 void batch_send(struct session *session);
 
 // Returns the number of the last command put into the batch. Commands of a session are numbered
