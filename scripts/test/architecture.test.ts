@@ -215,3 +215,12 @@ t.test("libraries in the user's process ask the system in one place each", async
       `${call}`,
     );
 });
+
+t.test('what the guest keeps for each session is in struct session', async (t) => {
+  // At file scope: an array with a place for each session, by itself or of an unnamed structure.
+  const array = /^(?:\}|\w)[^;=(]*\[SESSIONS_MAX\]/m;
+  t.same(
+    sources('guest-lib/src', native).filter((file) => array.test(text(file))),
+    ['guest-lib/src/session/session.c', 'guest-lib/src/session/session.h'],
+  );
+});
