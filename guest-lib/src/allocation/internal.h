@@ -1,4 +1,5 @@
-// What the files that give out memory know of each other. With the lock of memory held.
+// What the files that give out memory know of each other. Everything here is called with the memory
+// lock held, except for pool_name, which needs none.
 #ifndef OUTBOARD_ALLOCATION_INTERNAL_H
 #define OUTBOARD_ALLOCATION_INTERNAL_H
 
@@ -11,30 +12,27 @@
 
 // ---- physical.c ----
 
-// A new one with one reference; NULL when it cannot be had. The server is yet to be told.
+// Makes a piece of memory of `size` bytes, which count towards the session's limit, with one
+// reference. NULL when the limit leaves no room, or there are too many handles or no memory. The
+// caller tells the server of it.
 struct physical *physical_new(struct session *session, uint64_t size, int device, _Bool shareable);
-// The one that the program has a reference to, or NULL.
+// Returns the piece behind a handle, if the program has references to it, else NULL.
 struct physical *physical_find(uint64_t handle);
-// Ends it if neither references nor mappings are left, and tells the server.
+// Ends a piece if neither references nor mappings are left, and tells the server of the thread's
+// session, which it is of. Returns what posting returns.
 CUresult physical_drop_unused(struct physical *physical);
 
 // ---- pool_sharing.c ----
 
-// Gives it a name.
+// Gives a pool a random name, by which other processes can know it. CUDA_ERROR_OPERATING_SYSTEM
+// when the system has no random numbers.
 CUresult pool_name(struct pool *pool);
 
-// ---- stream_memory.c: what was freed in a stream, and is used by its work until then ----
+// ---- stream_memory.c, pool.c: what memory calls (memory/pools.h says what each does) ----
 
-// Gives back what was freed on streams that are known to have got there.
 void pool_release_settled(void);
-// Whether anything waits for that.
 _Bool pool_waits(void);
-// All memory is gone.
 void pool_forget_all(void);
-
-// ---- pool.c ----
-
-// `size` bytes of a pool are freed. The handle may be 0, or stale.
 void pool_count_free(uint64_t pool, uint64_t size);
 
 #endif

@@ -9,7 +9,7 @@
 #include "streams/stream.h"
 #include "wire/order.h"
 
-// Numbers that stand for the host, and for no place, where devices are named by number.
+// Where devices are named by number, these stand for the host and for no place.
 enum { DEVICE_CPU = -1, DEVICE_NONE = -2 };
 
 #define PAGE 4096ull
@@ -19,7 +19,7 @@ static CUmemLocation location_of(CUdevice device) {
   return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
 }
 
-// What the calls from before locations had types answer.
+// Returns the number of a location, as calls do that are older than types of locations.
 static int device_of(CUmemLocation location) {
   if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) return location.id;
   return location.type ? DEVICE_CPU : DEVICE_NONE;
@@ -106,7 +106,7 @@ CUresult guest_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise adv
   if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
     return CUDA_ERROR_INVALID_VALUE;
   struct change change = {.on = advice % 2 == 1, .location = location};
-  // Only where it matters is the place looked at.
+  // The location is looked at only where it matters.
   _Bool accessed_by = advice >= CU_MEM_ADVISE_SET_ACCESSED_BY;
   if (accessed_by || advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION) {
     CUresult result = check_location(location, !accessed_by);
@@ -195,7 +195,7 @@ CUresult guest_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t 
   return result;
 }
 
-// Who may touch it when: here, everybody at all times.
+// CUDA lets programs say who may touch the memory when. Here everybody may at all times.
 CUresult guest_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length,
                                       unsigned int flags, int per_thread) {
   uint64_t stream;

@@ -1,5 +1,5 @@
 // Pools of memory for stream-ordered allocation. A pool is the guest's alone: the server sees only
-// that memory is put under addresses and taken away. With the memory lock held.
+// that memory is put under addresses and taken away.
 #ifndef OUTBOARD_POOL_H
 #define OUTBOARD_POOL_H
 
@@ -9,7 +9,7 @@
 
 struct pool {
   int device;
-  uint64_t most;  // 0: what the session has
+  uint64_t most;  // bytes; 0: what the session has
   uint64_t used, high, threshold;
   int reuse[3];
   unsigned borrowers;  // devices that may use its memory, a bit each
@@ -17,11 +17,14 @@ struct pool {
   _Bool imported;      // it is another process's
 };
 
-// A new one; 0 when there can be none.
+// Makes a pool of a device, which may have up to `most` bytes allocated (0: as many as the session
+// may), and returns its handle; 0 when there are too many, or no memory.
 uint64_t pool_make(int device, uint64_t most);
-// The pool behind a live handle, or NULL.
+// Returns the pool behind a live handle, or NULL. The thread follows the handle into its session.
 struct pool *pool_find(CUmemoryPool handle);
 
+// Counts nothing as allocated from the pools of the thread's session any more, after a reset of the
+// context. The memory lock is held.
 void pool_empty_all(void);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef OUTBOARD_ALLOCATION_POOLS_H
 #define OUTBOARD_ALLOCATION_POOLS_H
 
-// Makes them known. To be called before a session begins.
+// Sets memory_pools. To be called before a session begins.
 void pools_start(void);
 
 #endif

@@ -90,8 +90,8 @@ static CUresult import_memory(struct session *session, uint64_t handle, _Bool ow
   return result;
 }
 
-// The memory of a share name, as a piece with one reference. It counts here, too: it keeps the
-// other's.
+// Makes a piece, with one reference, of the memory that a share name stands for. It counts towards
+// this session's limit, too, as it keeps the other process's memory alive.
 static CUresult import_physical(_Bool own, const struct share_name *share_name,
                                 struct physical **out, struct imported *imported) {
   pthread_mutex_lock(&memory_lock);

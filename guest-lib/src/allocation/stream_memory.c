@@ -1,7 +1,7 @@
-// Stream-ordered allocation. What the guest hands out is usable at once, in any stream: what
-// "stream-ordered" promises and more. What is freed in a stream is used again by allocations of
-// the same stream, in whose order they come anyhow; anywhere else not before the stream is known to
-// have got to where it was freed.
+// Stream-ordered allocation. What the guest hands out is usable at once, in any stream, which is
+// more than CUDA promises. What is freed in a stream may be used again at once by allocations of
+// the same stream, as its work comes behind the free; elsewhere only when the stream is known to
+// have come beyond the free.
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ struct freed {
   uint64_t address;
   uint64_t capacity;
   int device;
-  struct stream_position position;  // everything that may use it
+  struct stream_position position;  // work up to here may use it
 };
 
 // What was freed on one stream, in order.

@@ -80,7 +80,7 @@ static _Bool is_uneven(const struct mapping *mapping) {
   return 0;
 }
 
-// Those of the holding that may do anything there.
+// Returns those borrowers of a mapping that may do anything at an address, a bit each.
 static uint8_t borrowers_at(const struct mapping *mapping, uint64_t address) {
   unsigned borrowers = mapping->holding.borrowers, found = 0;
   for (struct session *session; sessions_take(&borrowers, &session);)
@@ -159,7 +159,7 @@ static CUmemAccess_flags as_flags(unsigned access) {
                                 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 }
 
-// Of a part of a mapping, from `first` on.
+// Notes what the device of a session may do in a part of a mapping, from `first` on.
 static CUresult note_access(struct mapping *mapping, uint64_t first, uint64_t bytes,
                             struct session *session, unsigned access) {
   struct access *noted = &mapping->access[session->number];
@@ -179,8 +179,8 @@ static CUresult note_access(struct mapping *mapping, uint64_t first, uint64_t by
   return CUDA_SUCCESS;
 }
 
-// What a peer may do there. It has the whole mapping from the first time on that it may do
-// anything.
+// Tells the server what a peer's device may do there. The whole mapping is lent to the peer when it
+// may do anything in it for the first time.
 static CUresult tell_peer(struct mapping *mapping, uint64_t first, uint64_t bytes,
                           struct session *session, unsigned access) {
   _Bool there = sessions_have(mapping->holding.borrowers, session),
@@ -191,7 +191,7 @@ static CUresult tell_peer(struct mapping *mapping, uint64_t first, uint64_t byte
   return there || !whole ? put_MemoryAccess(session, first, bytes, as_flags(access)) : CUDA_SUCCESS;
 }
 
-// What the device of a session may do in a range.
+// Sets what the device of a session may do in a range.
 static CUresult set_access(uint64_t address, uint64_t size, struct session *session,
                            unsigned access) {
   if (!reservation_of(address, size) || !mapped(address, size, 0)) return CUDA_ERROR_INVALID_VALUE;
@@ -210,8 +210,8 @@ static CUresult set_access(uint64_t address, uint64_t size, struct session *sess
                                   : put_MemoryAccess(session, address, size, as_flags(access));
 }
 
-// Whether all of what is mapped in a range is of one device, which is then told; `lendable`: and is
-// this process's own, which servers lend.
+// Whether all that is mapped in a range is of one device, which goes into *device. *lendable says
+// whether all of it is this process's own, as servers lend only that.
 static _Bool is_of_one(uint64_t address, uint64_t size, int *device, _Bool *lendable) {
   const struct mapping *mapping = mapping_at(address);
   if (!mapping || !granular(address, size)) return 0;
@@ -225,7 +225,8 @@ static _Bool is_of_one(uint64_t address, uint64_t size, int *device, _Bool *lend
   return 1;
 }
 
-// What a description means; an error for one that means nothing. `skip`: nothing is to be done.
+// Sets *access to what a description of access means, or *skip where nothing is to be done.
+// CUDA_ERROR_INVALID_VALUE when it means nothing.
 static CUresult read_access(const CUmemAccessDesc *desc, unsigned *access, _Bool *skip) {
   // The host reaches nothing of it here, whatever is asked.
   *skip = desc->location.type == CU_MEM_LOCATION_TYPE_HOST;

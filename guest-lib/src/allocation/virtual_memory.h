@@ -1,5 +1,5 @@
-// Memory that the program manages itself: pieces without addresses, and what maps them. With the
-// memory lock held.
+// Memory that the program manages itself: pieces without addresses, and what maps them. The memory
+// lock guards them.
 #ifndef OUTBOARD_VIRTUAL_MEMORY_H
 #define OUTBOARD_VIRTUAL_MEMORY_H
 
@@ -21,7 +21,7 @@ struct physical {
   unsigned mappings;
 };
 
-// Whole granules, and no wrap around.
+// Whether [address, address + size) is whole granules, at least one, and does not wrap around.
 static inline _Bool granular(uint64_t address, uint64_t size) {
   return size && !((address | size) & (WIRE_GRANULE - 1)) && size <= UINT64_MAX - address;
 }

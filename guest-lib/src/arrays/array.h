@@ -20,7 +20,7 @@ enum {
 };
 
 struct array {
-  uint64_t wire;
+  uint64_t wire;  // handle, which is the program's, too
   uint64_t context;
   uint64_t bytes;  // of memory; 0 of a level
   CUDA_ARRAY3D_DESCRIPTOR descriptor;
@@ -30,12 +30,15 @@ struct array {
   struct array **level;     // of a mipmapped array; NULL where nobody asked
 };
 
-// NULL for what is none.
+// Return the array, or mipmapped array, behind a handle; NULL when it is none. The thread follows
+// the handle into its session.
 struct array *array_find(CUarray handle);
 struct array *array_find_mipmapped(CUmipmappedArray handle);
 
-// A reset of the context, or the end of a created one.
+// To be called after a reset of the context: ends all arrays of the thread's session. The server
+// has none of them any more.
 void array_forget_all(void);
+// Destroys the arrays of a created context that ends. The thread is in its session.
 void array_destroy_of(uint64_t context);
 
 #endif

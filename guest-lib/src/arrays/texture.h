@@ -14,17 +14,19 @@ enum {
   REFERENCE_OVERRIDE_FORMAT = 0x1,
 };
 
-// What commands say of a resource.
+// A resource as commands describe it.
 struct resource {
   uint32_t kind, format, channels;
   uint64_t array, address, width, height, pitch;
 };
 
+// Sets *to to what a program describes, and brings the thread into the session of that.
 // CUDA_ERROR_INVALID_VALUE for what is no array, or no memory, of the program.
 CUresult resource_read(const CUDA_RESOURCE_DESC *from, struct resource *to);
 
-// A reset of the context, or the end of a created one.
+// To be called after a reset of the context: forgets all objects.
 void texture_forget_all(void);
+// Destroys the objects that were made in a created context that ends. The thread is in its session.
 void texture_destroy_of(uint64_t context);
 
 #endif

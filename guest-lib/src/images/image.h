@@ -14,18 +14,22 @@ struct image {
 };
 
 // Reads what a program hands to cuModuleLoadData: fatbin wrapper, fatbin, ELF or PTX, without a
-// length. CUDA_ERROR_INVALID_IMAGE when it is none of them.
+// length. The caller frees the image (image_free). CUDA_ERROR_INVALID_IMAGE when it is none of
+// them, CUDA_ERROR_INVALID_VALUE for NULL, CUDA_ERROR_OUT_OF_MEMORY.
 CUresult image_read(const void *code, struct image *image);
-// The same for bytes whose number is known, and for a file's contents.
+// Does the same with `size` bytes, of which none is a wrapper.
 CUresult image_read_bytes(const void *code, size_t size, struct image *image);
+// Does the same with what a file holds. Returns the errors of image_file, too.
 CUresult image_read_file(const char *path, struct image *image);
-// The same for an input of a link, which is not looked into.
+// Makes an image of an input of a link, which is not looked into.
 CUresult image_of_input(const void *data, uint64_t size, struct image *image);
-// A file as it is, with a zero behind it that `size` does not count.
+// Reads a file as it is, and puts a zero behind it that *size does not count. The caller frees
+// *bytes. CUDA_ERROR_FILE_NOT_FOUND when it cannot be read, CUDA_ERROR_OUT_OF_MEMORY.
 CUresult image_file(const char *path, char **bytes, size_t *size);
-// What the image holds, for a person: "PTX for sm_52, machine code for sm_75". Cut where it is too
-// long.
+// Writes what the image holds for a person to read, as in "PTX for sm_52, machine code for sm_75".
+// It is cut where it does not fit into `room` bytes, with the zero at its end.
 void image_describe(const struct image *image, char *text, size_t room);
+// Frees the bytes of an image.
 void image_free(struct image *image);
 
 #endif

@@ -1,5 +1,5 @@
-// Options of the compiler that programs give when they load or link: what of them travels, and what
-// comes back into the program's buffers.
+// Options of the compiler that programs give when they load modules or link: what of them travels,
+// and what comes back into the program's buffers.
 #ifndef OUTBOARD_JIT_H
 #define OUTBOARD_JIT_H
 
@@ -16,8 +16,9 @@ struct jit {
   uint64_t spent_ns;  // of a link, in the steps so far
 };
 
+// Returns the options of a call, which stay the program's, and begins to measure how long it takes.
 struct jit jit_begin(unsigned count, CUjit_option *options, void **values);
-// A link's begins with each step, where the one before ended.
+// Go on measuring at the beginning of a step of a link, and stop at its end.
 void jit_go_on(struct jit *jit);
 void jit_pause(struct jit *jit);
 
@@ -25,9 +26,10 @@ struct jit_options {
   uint32_t count;
   struct wire_jit_option travel[WIRE_JIT_OPTIONS];
 };
+// Sets *options to those that the server is told of.
 void jit_read(const struct jit *jit, struct jit_options *options);
 
-// Texts end where they end: no zero needs to follow.
+// What the compiler has said. No zero needs to follow the text.
 struct jit_text {
   const char *start;
   uint32_t length;
@@ -35,14 +37,17 @@ struct jit_text {
 struct jit_texts {
   struct jit_text errors, info;
 };
-// What was said, in the tail of an answer: padded to 8 each. Returns how much of it that is; more
-// than `room` when it makes no sense, for every number in it is the server's.
+// Sets *texts to the two texts in the tail of an answer, `errors` and `info` bytes long and each
+// padded to 8, which stay there. Returns how many bytes of the tail they take; more than its `room`
+// when the server's numbers make no sense.
 uint64_t jit_read_texts(const void *tail, uint64_t room, uint32_t errors, uint32_t info,
                         struct jit_texts *texts);
 
 // Says in the log why an image was refused.
 void jit_say_refused(CUresult result, struct jit_text errors);
 
+// Writes the texts into the buffers that the program gave for them, and the time that the call took
+// where it asked for that.
 void jit_report(const struct jit *jit, struct jit_text errors, struct jit_text info);
 
 #endif

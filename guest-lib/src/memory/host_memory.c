@@ -84,7 +84,8 @@ static CUresult finish_downloads(void) {
   return result;
 }
 
-// What the device does with a range is done, and, where it is wanted, what that made is here.
+// Waits for the work of the session whose device reaches a range and, where that is wanted, brings
+// what the device has of it.
 static CUresult finish_work(const struct host_range *range, _Bool wanted) {
   struct thread_session before = session_switch(range->session);
   CUresult result = context_synchronize(session_here());
@@ -204,7 +205,8 @@ static CUresult share(struct host_range *range) {
   return CUDA_SUCCESS;
 }
 
-// The device reaches it no more: what it has changed is here. With the lock held.
+// Ends the sharing of a range, of which all that the device has changed is here. `tell` says that
+// the server still has memory there. The caller holds the lock.
 static void end_sharing(struct host_range *range, _Bool tell) {
   if (!range->shared) return;
   struct thread_session before = session_switch(range->session);
@@ -285,7 +287,7 @@ void host_forget_block(struct session *session, const struct host_block *block) 
 static CUresult take(void *p, int registered, CUresult absent, struct host_range *taken) {
   struct host_range found;
   _Bool ours = host_find(p, &found) && found.base == p && found.registered == registered;
-  // Work may still use it, and the program what that makes.
+  // Work may still use the range, and the program may want what the work makes.
   CUresult result = finish_downloads();
   if (!result && ours && found.shared) result = finish_work(&found, 0);
   if (guest_is_lost()) return result;
@@ -356,7 +358,8 @@ CUresult guest_cuMemHostGetFlags(unsigned int *pFlags, void *p) {
   return CUDA_SUCCESS;
 }
 
-// Who asks means to hide it from us, for instance in memory of the device: it is shared at once.
+// A program that asks may put the address where we do not see it, as in memory of the device. So
+// the range is shared at once.
 CUresult guest_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
   struct host_range range;
   if (!pdptr || Flags || !host_find(p, &range)) return CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,8 @@
-// What the files that manage memory know of each other.
-// With the lock of memory held.
+// What the files that manage memory know of each other. Everything here is called with the memory
+// lock held, except where it says otherwise. Sizes are in bytes.
+//
+// An allocation that was freed is "leaving" until all work sent before is done, as that may still
+// use it. Only then its memory is released.
 #ifndef OUTBOARD_MEMORY_INTERNAL_H
 #define OUTBOARD_MEMORY_INTERNAL_H
 
@@ -15,40 +18,51 @@
 
 // ---- limit.c ----
 
-// As memory_charge and memory_discharge, for pinned memory that the device reaches: it counts
-// towards the limit beyond one of its own only.
+// Do what memory_charge and memory_discharge do for pinned memory that the device reaches: of that,
+// only what is beyond the session's limit for pinned memory counts towards the other limit.
 _Bool memory_charge_pinned(struct session *session, uint64_t bytes);
 void memory_discharge_pinned(struct session *session, uint64_t bytes);
-// Whether it has one: the server maps it by PinnedMap then.
+// Whether the session has a limit for pinned memory. Such memory is mapped by PinnedMap then.
 _Bool memory_pinned_is_apart(struct session *session);
-// What is not charged, or leaving.
+// Returns how much of the limit is not charged, or will not be once what is leaving is released.
 uint64_t memory_unused(struct session *session);
 
-// So many bytes more are in granules whose every allocation is leaving.
+// Adds `bytes`, which may be negative, to the size of all granules in which every allocation is
+// leaving.
 void memory_count_leaving(struct session *session, int64_t bytes);
-// Whether anything is leaving.
+// Whether anything waits to be released.
 _Bool memory_leaves(struct session *session);
-// Whether there is room for one more, which memory_release_later needs: memory_release is called
-// for the allocation once no work sent until now uses it.
+// Makes room for one call of memory_release_later. False when there is no memory for that.
 _Bool memory_room_to_leave(struct session *session);
+// Has memory_release called for an allocation that is leaving, once all work sent until now is
+// known to be done. memory_room_to_leave was called before.
 void memory_release_later(struct session *session, uint64_t address);
-// Gives back what no work uses any more.
+// Releases all that is leaving and whose work is known to be done.
 void memory_release_settled(struct session *session);
+// To be called after a reset of the context: forgets what is leaving. Memory without addresses and
+// raised limits count no more.
 void memory_forget_leaving(struct session *session);
 
 // ---- variable.c ----
 
+// Sets *found to the module's variable that holds `address`; if two sessions have one there, to
+// that of `session`. False when there is none.
 _Bool variable_find(struct session *session, uint64_t address, struct allocation *found);
+// Whether there are variables. May be called without the lock.
 _Bool variables_exist(void);
-// Whether it is a variable of a peer that the thread's device was given access to, and cannot have
-// it: no driver lets go of the memory of variables. Without the lock.
+// Whether a variable at `address` is of a device whose memory is open to the session's (peer.h),
+// which does not reach it all the same: drivers do not let variables be lent. Called without the
+// lock.
 _Bool variable_is_out_of_reach(struct session *session, uint64_t address);
+// To be called after a reset of the context: forgets the variables of the session.
 void variables_forget_all(struct session *session);
 
 // ---- host_memory.c ----
 
+// Sets *found to the pinned memory that a device reaches at `address`. False when there is none.
 _Bool host_find_allocation(uint64_t address, struct allocation *found);
-// The device has nothing of the block any more.
+// To be called after a reset of the context: ends the sharing of all that lies in the block with
+// the session's device, which has nothing there any more.
 void host_forget_block(struct session *session, const struct host_block *block);
 
 #endif

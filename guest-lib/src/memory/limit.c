@@ -1,5 +1,5 @@
-// How much device memory the session has and may have, and what was freed but may still be used by
-// work sent before. By session, as each device has its own limit.
+// How much device memory each session has and may have, and what was freed but may still be used by
+// work sent before.
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 #include "wire/batch.h"
 #include "wire/order.h"
 
-// Freed, but work sent before may still use it: given back once that is known to be done. An
-// allocation by its address; what lies beside the window by `end`.
+// Memory that is leaving: it was freed, but work sent before may still use it. Once that work is
+// known to be done, an allocation is released by its address, and what has no address by `end`.
 struct leaving {
   uint64_t address;
   uint64_t sequence;

@@ -1,4 +1,4 @@
-// How much device memory a session has and may have.
+// How much device memory a session has and may have, in bytes.
 #ifndef OUTBOARD_LIMIT_H
 #define OUTBOARD_LIMIT_H
 
@@ -10,26 +10,36 @@
 // Makes what this file keeps for a session (sessions_make); false when there is no memory.
 _Bool budget_make(struct session *session);
 
-// The limits of a session; memory_start sets those of the first. `pinned`: of pinned memory that
-// does not count towards the other.
+// Sets the limits of a session, rounded down to granules; memory_start does so for the first.
+// Pinned memory that the device reaches does not count towards `limit`, up to `pinned` bytes.
 void memory_join(struct session *session, uint64_t limit, uint64_t pinned);
+// Returns the limit of all but that pinned memory.
 uint64_t memory_limit(struct session *session);
 
-// With the lock of memory held (memory.h): counts bytes of the device's memory against the
-// session's limit. False when there are not so many left; memory_make_room may help then, once.
+// The caller of these three holds the memory lock (memory.h).
+// Counts bytes of the device's memory towards the session's limit. False when there are not so many
+// left; memory_make_room may help then, once.
 _Bool memory_charge(struct session *session, uint64_t bytes);
+// Counts so many bytes less.
 void memory_discharge(struct session *session, uint64_t bytes);
-// Says in the log that so many bytes could not be had.
+// Says in the log that so many bytes could not be had: as an error once, later as a warning.
 void memory_log_shortage(struct session *session, uint64_t bytes);
 
-// Memory of the device that has no address, as that of arrays: it counts towards the limit like
-// what has. Once nothing uses what was left any more, `end` is called with the lock of memory held;
-// it is not to tell the server when everything is forgotten.
+// The callers of the rest do not hold the lock.
+// Counts memory of the device that has no address in the window, as that of arrays, towards the
+// limit. Waits for the session's work where that may free enough. CUDA_ERROR_OUT_OF_MEMORY, or the
+// errors of that work.
 CUresult memory_take_beside(struct session *session, uint64_t bytes);
+// To be called when such memory is freed: once all work sent until now is known to be done, it
+// counts no more, and `end` is called with the memory lock held. `tell` is false after a reset of
+// the context: the server has nothing of it any more, and is not told. CUDA_ERROR_OUT_OF_MEMORY
+// when there is no memory to note that.
 CUresult memory_leave_beside(struct session *session, uint64_t bytes,
                              void (*end)(void *object, _Bool tell), void *object);
 
-// What the context's limits were raised by, in bytes of the device's memory, counts so, too.
+// Sets how many bytes of the device's memory the limits of the context take above what they took at
+// first (device_raised), which counts towards the session's limit. The errors are those of
+// memory_take_beside.
 CUresult memory_raise(struct session *session, uint64_t bytes);
 
 #endif

@@ -113,7 +113,8 @@ static CUresult new_block(uint64_t bytes, int device, enum allocation_kind kind,
   return CUDA_SUCCESS;
 }
 
-// Nothing uses the block any more. `tell`: the server still has memory under it.
+// Ends a block that nothing uses any more. `tell` says that the server has memory under it, which
+// it is told to take away.
 static void end_block(struct session *session, struct block *block, _Bool tell) {
   peer_end_all(&block->holding);
   if (block->kind == ALLOCATION_MANAGED) pages_unshare(block->holding.address);
@@ -144,8 +145,8 @@ static int find_units(struct small *small, unsigned units) {
   return -1;
 }
 
-// Moves units of a block between free, used and leaving; a block that nothing else is in than what
-// leaves counts as leaving.
+// Changes how many units of a block are free, and how many are leaving. While units are leaving and
+// all others are free, the granule counts as leaving.
 static void count_units(struct session *session, struct small *small, int freed, int left) {
   _Bool before =
       small->leaving_units && small->free_units + small->leaving_units == UNITS_PER_GRANULE;
@@ -208,7 +209,7 @@ static void free_units(struct small *small, unsigned at) {
 
 // ---- freeing -----------------------------------------------------------------------------------
 
-// In the block's session.
+// Releases an allocation in a block. The thread is in the block's session.
 static void release(struct block *block, uint64_t address) {
   struct session *session = session_here();
   if (!block->small) {
@@ -363,7 +364,8 @@ CUresult memory_free(uint64_t address) {
 
 // ---- from one device to another ----------------------------------------------------------------
 
-// With the lock held, and all of it on the host.
+// Moves a managed block, all of which is on the host, to the thread's session. The caller holds the
+// lock.
 static CUresult move_block(struct block *block) {
   uint64_t address = block->holding.address, bytes = block->holding.size;
   struct session *from = block->holding.session;
@@ -386,7 +388,8 @@ static CUresult move_block(struct block *block) {
   return CUDA_SUCCESS;
 }
 
-// Whose it is, when that is another session whose memory the thread's does not reach.
+// Returns the block at an address, if it is managed and the device of `session` does not reach it;
+// else NULL.
 static struct block *elsewhere(struct session *session, uint64_t address) {
   struct block *block = block_at(address);
   if (!block || block->kind != ALLOCATION_MANAGED) return NULL;

@@ -36,44 +36,59 @@ struct allocation {
 };
 enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_ALL = 3 };
 
-// The window that all sessions share, and the limits of the thread's session (limit.h).
+// Starts the window, which all sessions share, and sets the limits of the thread's session
+// (memory_join, limit.h). To be called once, at attach. All are in bytes.
 void memory_start(uint64_t window_base, uint64_t window_size, uint64_t limit, uint64_t pinned);
 
 // Guards what lies where, and what has been taken of the limit.
 extern pthread_mutex_t memory_lock;
-// With it: waits until what was freed is used by no work any more, and gives it back. The lock is
-// let go meanwhile.
+
+// ---- the caller holds the memory lock; sizes are in bytes --------------------------------------
+
+// Waits until no work uses what was freed in the session, and releases it. The lock is let go
+// meanwhile. Returns the errors of the work.
 CUresult memory_make_room(struct session *session);
-uint64_t memory_next_id(void);  // names an allocation, unlike any other
+// Returns a number that no other allocation has or had.
+uint64_t memory_next_id(void);
 
-// ---- with the lock: the ways that the memory of an allocation goes ----
-
-// Memory that counts towards the limit, in the window, for an allocation; CUDA_ERROR_OUT_OF_MEMORY
-// at once when there is none.
+// Makes a plain allocation of `size` bytes, not 0, in the thread's session, to which `device`
+// belongs, and sets *address to it. CUDA_ERROR_OUT_OF_MEMORY at once when there is no memory:
+// memory_make_room may help then, once.
 CUresult memory_allocate(uint64_t size, int device, uint64_t context, uint64_t pool,
                          uint64_t *address);
-// How much is taken for an allocation of a size.
+// Returns how much memory an allocation of that size takes.
 uint64_t memory_capacity(uint64_t size);
-// The allocation that begins at `address` is one no more, but work may still use its memory.
-// `capacity`: how much could lie there.
+// Takes the allocation that begins at `address` from the program. Its memory stays taken, as work
+// may still use it, until memory_release or memory_return. Sets *capacity to how large an
+// allocation could be there. CUDA_ERROR_INVALID_VALUE when no allocation begins there.
 CUresult memory_leave(uint64_t address, uint64_t *capacity);
-// It is one again, of another size within its capacity.
+// Makes what memory_leave took an allocation again, of any size up to its capacity. `session` is
+// the one whose server has it.
 void memory_return(struct session *session, uint64_t address, uint64_t size, uint64_t context,
                    uint64_t pool);
-// It has left, and no work uses it any more.
+// Gives back the memory that memory_leave took at `address`, and that no work uses any more.
 void memory_release(uint64_t address);
 
-// ---- without it ----
+// ---- the caller does not hold it ---------------------------------------------------------------
 
-// A new allocation in the current context, plain or managed; its end.
+// Makes an allocation, plain or managed, in the current context. Waits for work where that may free
+// enough. CUDA_ERROR_INVALID_VALUE without `address` or for no bytes, CUDA_ERROR_OUT_OF_MEMORY, or
+// the errors of the work.
 CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *address);
+// Frees the allocation that begins at `address`. Its memory is released once all work sent until
+// now is known to be done. CUDA_ERROR_INVALID_VALUE when no allocation begins there,
+// CUDA_ERROR_OUT_OF_MEMORY when there is no memory to note it. The thread is in its session from
+// now on.
 CUresult memory_free(uint64_t address);
-// Work of the thread's session may use the managed memory at `address`, if there is such: it moves
-// to that session's device, after what another's does with it.
+// To be called before work of the thread's session may use what is at `address`: managed memory
+// that its device does not reach moves there, once the work of the other session is done; for
+// anything else nothing happens. CUDA_ERROR_OUT_OF_MEMORY, or the errors of that work.
 CUresult memory_bring_managed(uint64_t address);
 
-// A reset of the context, or the end of a created one.
+// To be called after a reset of the context: forgets all memory that the session, which is the
+// thread's, has, except for what outlives resets. The server has nothing of it any more.
 void memory_forget_all(struct session *session);
+// Frees what was allocated in a created context that ends. The thread is in its session.
 void memory_destroy_of(uint64_t context);
 
 #endif

@@ -14,7 +14,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // before the memory lock
 
-// What a context was given by cuCtxEnablePeerAccess.
+// Access to the memory of another context's device that cuCtxEnablePeerAccess gave a context.
 struct grant {
   uint64_t context, peer;
   struct session *borrower, *owner;

@@ -20,7 +20,7 @@ static struct variable {
 } * variables;
 static _Atomic size_t count;  // read without the lock, to see that there are none
 static size_t room;
-// All that there ever were lie between these: most of what is asked about does not.
+// All variables that there ever were lie between these. Most addresses that are asked about do not.
 static _Atomic uint64_t lowest = UINT64_MAX, highest;
 
 // Servers know nothing of each other, so that variables of two sessions may lie at one address: the

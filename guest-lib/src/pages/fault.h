@@ -2,8 +2,8 @@
 #ifndef OUTBOARD_FAULT_H
 #define OUTBOARD_FAULT_H
 
-// Sees to it that faults come here first. Cheap enough to be called whenever pages are closed: the
-// program may have set its own handler since.
+// Sees to it that faults come here first. To be called whenever pages are closed, as the program
+// may have set a handler of its own since; it is cheap.
 void fault_watch(void);
 
 #endif

@@ -1,5 +1,7 @@
-// What the files that manage shared pages have in common: the ranges, and the lock that all of this
-// is used under (pages.h).
+// What the files that manage shared pages have in common: the ranges, and the lock of pages
+// (pages.h). Everything here is called with that held, except where it says otherwise. Pages of a
+// range, as [from, to), are counted from its beginning; addresses are the device's, and sizes are
+// in bytes.
 #ifndef OUTBOARD_PAGES_INTERNAL_H
 #define OUTBOARD_PAGES_INTERNAL_H
 
@@ -21,8 +23,8 @@ enum state {
   MERGED,  // open while the device may change it; the range's twin tells what either has changed
 };
 
-// What of a range devices have, where that is not all: a variable, and where it lies on each
-// session's device; 0: nowhere.
+// A part of a range of which devices have only parts: a managed variable, at [begin, end), and the
+// address at which each session's device has it; 0: it does not.
 struct extent {
   uint64_t begin, end;
   uint64_t at[SESSIONS_MAX];
@@ -46,8 +48,8 @@ struct range {
   _Bool pinned;
   _Bool own;         // the program's own, registered: MERGED always, and never protected
   _Bool read_only;   // to the device
-  _Bool seen;        // nothing that runs may have changed it since it was looked at,
-  uint64_t seen_at;  // in this generation
+  _Bool seen;        // it was looked at when no work was under way
+  uint64_t seen_at;  // the generation (pages_generation) in which that was
   uint64_t begin, end;
   char *twin;          // of MERGED pages, what both sides had last
   uint32_t merged;     // pages
@@ -63,46 +65,59 @@ extern uint64_t pages_generation;     // counts what may have changed pages on t
 
 // ---- page_ranges.c ----
 
-// The range that holds an address, or NULL; visits all.
+// Returns the range that holds an address, or NULL.
 struct range *pages_find(uint64_t address);
+// Visits all ranges, by address.
 void pages_each(void (*visit)(struct range *range));
 
 // ---- pages.c ----
 
-// Pages of one state, from `at` on.
+// Returns where the run of pages ends, at `end` at the latest, that have the state of page `at`.
 uint32_t pages_run(const struct range *range, uint32_t at, uint32_t end);
+// Sets what the program may do with pages (PROT_READ and so on). False when the system refuses, as
+// it does when a process's memory would be in too many pieces.
 _Bool pages_protect(struct range *range, uint32_t from, uint32_t to, int protection);
+// Notes that pages are open, and lists their range among those that have such pages.
 void pages_note_open(struct range *range, uint32_t from, uint32_t to);
+// Takes a range, of which no page is open, off that list.
 void pages_forget_open(struct range *range);
-// Sends what is changed of [from, to) and closes it, or leaves it readable.
+// Sends what the host has changed of pages to the device of the thread's session, which is the
+// range's. Closes the pages or, with `keep`, leaves them readable; the program's own memory stays
+// open. What is short waits for pages_send_gathered.
 void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep);
-// What the host has at `from` is what the device is to have at `address`; pages_send_gathered sends
-// what was gathered of that.
+// Sends `bytes` bytes at `from` to where the session's device has `address`. What is short is
+// gathered first.
 void pages_send(struct session *session, uint64_t address, const char *from, uint64_t bytes);
+// Sends what was gathered. To be called before the lock is let go, or another session is sent
+// anything.
 void pages_send_gathered(struct session *session);
-// Everything comes, and is open as one.
+// Brings all pages of a range that the device has, and opens the range as one piece. While others
+// are bringing some, the lock is let go.
 void pages_open_whole(struct range *range);
 
 // ---- merged.c ----
 
 // Makes pages MERGED that are the same on both sides. False when there is no memory for the twin.
 _Bool merged_begin(struct range *range, uint32_t from, uint32_t to);
-// Sends all of the program's own range: what the device has there is not known.
+// Sends all of a range of the program's own memory, of which it is not known what the device has.
 void merged_push_first(struct session *session, struct range *range);
-// They are so no more, whatever they become.
+// Notes that pages are MERGED no more. The caller gives them another state.
 void merged_end(struct range *range, uint32_t from, uint32_t to);
-// Sends what the host has changed of those.
+// Sends what the host has changed of the MERGED ones among pages; `session` is the range's.
 void merged_push(struct session *session, struct range *range, uint32_t from, uint32_t to);
-// The same of all of the program's own ranges, before work that may touch any of them.
+// Does so for all ranges of the session, before work that may touch any of them.
 void merged_push_all(struct session *session);
-// Something runs that may change MERGED pages: they are looked at from time to time, by a thread
-// that merged_start makes.
+// Tells the thread that looks at MERGED pages from time to time that work runs which may change
+// them.
 void merged_watch(void);
+// Makes that thread, if there is none yet.
 void merged_start(void);
-// The range goes.
+// Ends what is kept here for a range that goes.
 void merged_forget(struct range *range);
-// Brings pages as the device has them now to `into`; with hashes, those that differ, which
-// `changed` then names. False when they do not come.
+// Asks for what the device has now at `address`, on up to WIRE_PAGES_MAX pages, and puts it at
+// `into`. With `hashes`, one for each page, only pages whose bytes have another hash come;
+// `changed` has a bit for each page that came. *settled says whether no work was under way that
+// could change them later. False when nothing came. May be called without the lock.
 _Bool merged_bring(struct session *session, uint64_t address, uint64_t bytes,
                    const uint64_t *hashes, char *into, uint64_t changed[4], _Bool *settled);
 

@@ -2,7 +2,7 @@
 // with a twin that tells what either side has changed since both were the same. The program's own
 // registered memory is always so; allocated memory where it is touched while work runs. Changes go
 // to the device before work is posted, come after waits, and are exchanged from time to time while
-// work runs. Who changes the same four bytes as the other side at once does not know who wins.
+// work runs. Where both sides change the same four bytes at once, either may win.
 #include "pages/merged.h"
 
 #include <pthread.h>
@@ -155,7 +155,8 @@ void merged_push(struct session *session, struct range *range, uint32_t from, ui
     if (range->states[page] == MERGED) push_page(session, range, page, 0);
 }
 
-// The same while the program goes on: what is sent of MERGED pages side by side is of one moment.
+// Does what merged_push does for MERGED pages side by side, while the program goes on: what is sent
+// of them is what was there at one moment.
 static void push_open(struct session *session, struct range *range, uint32_t from, uint32_t to) {
   size_t first = from * PAGE, bytes = (to - from) * PAGE;
   if (range->own) return merged_push(session, range, from, to);
@@ -165,7 +166,7 @@ static void push_open(struct session *session, struct range *range, uint32_t fro
   pages_protect(range, from, to, PROT_READ | PROT_WRITE);
 }
 
-// Of the thread's session.
+// Does so with all MERGED pages of the session.
 static void push_open_all(struct session *session) {
   for (struct range *range = merged_ranges; range; range = range->next_merged) {
     if (range->session != session) continue;

@@ -1,6 +1,6 @@
 // Managed variables of a library that several devices have: one for all of them and the host. Each
-// device has bytes of its own, at an address of its own; those that count are on one at a time, or
-// on the host.
+// device has bytes of its own, at an address of its own; at any time those of one device, or the
+// host's, are the variable's, and the others are out of date.
 #include "pages/page_variables.h"
 
 #include <pthread.h>

@@ -1,4 +1,7 @@
-// Managed variables of a library that several devices have: one for all of them and the host.
+// Managed variables of libraries. With several sessions such a variable is one for the host and the
+// devices of all sessions that have its library (page_variables.c). The program knows it by the
+// address that it has on one of the devices, its home. All functions take the lock of pages
+// themselves.
 #ifndef OUTBOARD_PAGE_VARIABLES_H
 #define OUTBOARD_PAGE_VARIABLES_H
 
@@ -6,21 +9,25 @@
 
 #include "session/session.h"
 
-// With several sessions such a variable is one for the devices of all that have its library
-// (page_variables.c). Variables there are: without any, nothing here costs more than reading this.
+// How many such variables there are. Without any, nothing here costs more than reading this.
 extern _Atomic unsigned pages_variables;
-// Times that any was moved from one to another.
+// How often any of them was moved from one device to another.
 extern _Atomic uint64_t pages_moves;
-// Where the thread's device has the one at an address; and what that is, 0 when it does not have
-// it.
+// Notes that the session's device has the variable that the program knows at `address` at the
+// address `there`.
 void pages_variable_lies(struct session *session, uint64_t address, uint64_t there);
+// Returns where the session's device has what the program knows at `address`; 0 when that is in no
+// such variable, or the device does not have it.
 uint64_t pages_variable_here(struct session *session, uint64_t address);
-// Its bytes become the thread's device's, once no work of another's uses them; those of all that
-// the device has; and those of the device at whose address it is. Without locks.
+// Moves the variables on the pages at `address` to the device of the thread's session, once the
+// work of the device that has them is done. No lock may be held, here and below.
 void pages_bring_variable(uint64_t address);
+// Does so for all variables that the device of the thread's session has.
 void pages_bring_variables(void);
+// Moves them to their home.
 void pages_send_home(uint64_t address);
-// The thread's device is about to lose all libraries.
+// To be called before a reset of the context unloads all libraries of the thread's session: moves
+// what that has of others' variables home.
 void pages_leave_session(void);
 
 #endif

@@ -18,8 +18,8 @@
 #include "wire/enter.h"
 #include "wire/order.h"
 
-// What a touch brings when nothing is known about its neighbours, and at most when touches follow
-// one another.
+// How many bytes a touch brings when nothing is known about its neighbours, and how many at most
+// when touches follow one another.
 #define FETCH_LEAST (64u << 10)
 #define FETCH_MOST (4u << 20)
 // Runs longer than this travel from where they lie; shorter ones are gathered.
@@ -163,7 +163,8 @@ void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep) {
   if (!keep && from == range->first && to == range->last) pages_forget_open(range);
 }
 
-// What the thread's device reaches where another has it goes there.
+// Sends what the host has changed of a range that another session's device has, and the thread's
+// session's reaches there.
 static void push_to_owner(struct range *range) {
   pages_send_gathered(session_here());
   struct thread_session before = session_switch(range->session);
@@ -172,8 +173,8 @@ static void push_to_owner(struct range *range) {
   session_back(before);
 }
 
-// A session that was sent what the thread's device reaches there, and does not have it yet; or
-// NULL.
+// Returns a session that was sent pages which the device of the thread's session reaches there, and
+// that is not known to have them yet; NULL when there is none.
 static struct session *late_owner(void) {
   for (struct session *session = sessions; sessions_many() && session < sessions_end(); session++)
     if (session->pages_arrived != session->pages_sent &&
@@ -276,9 +277,9 @@ static uint32_t fetch_size(struct range *range, uint32_t *at) {
   return to - from;
 }
 
-// Fills the second view. What cannot be had stays as it was, and is said.
-// A function that a stream calls sees what its stream has done; waiting for all work would be
-// waiting for itself.
+// Fills the second view at `into`. What does not come stays as it was, which the log says. A
+// function that a stream calls sees what its stream has done: to wait for all work would be to wait
+// for itself.
 static void download_bytes(const struct range *range, uint64_t address, char *into,
                            uint64_t bytes) {
   _Bool wait = !thread_role.in_function;
@@ -313,7 +314,7 @@ static void download(const struct range *range, uint32_t from, uint32_t pages) {
   }
 }
 
-// The same of pinned memory, without waiting for work. Whether there was none to wait for.
+// Does the same with pinned memory, and does not wait for work. True when no work was under way.
 static _Bool bring(const struct range *range, uint32_t from, uint32_t pages) {
   _Bool settled = 1;
   struct thread_session before = session_switch(range->session);

@@ -13,31 +13,37 @@
 #include "pages/page_ranges.h"
 #include "session/session.h"
 
-// Devices of these sessions, a bit each, reach it where it is.
+// Notes that the devices of these sessions, a bit each, reach the range at `address` where it is.
 void pages_open_to(uint64_t address, uint8_t sessions);
 
-// Around posting work that may touch any of it, as a kernel may: what the host has changed goes
-// first, and the host has nothing afterwards. The answer of the first is for the second.
+// To be called before posting work of the thread's session that may touch any range, as a kernel
+// may: sends what the host has changed, and closes the pages. Returns true, and with the lock held:
+// the caller calls pages_handed_over when the work is posted.
 _Bool pages_hand_over_all(void);
 void pages_handed_over(void);
+// Does the same where there are ranges; otherwise it returns false, and takes no lock.
 static inline _Bool pages_hand_over(void) {
   return __builtin_expect(pages_ranges != 0, 0) && pages_hand_over_all();
 }
 
-// Before posting work that touches only this range, which may lie anywhere; `writes`: not only to
-// read it.
+// To be called before posting work that touches only these `size` bytes, which may lie anywhere:
+// sends what the host has changed of them. `writes` says that the work changes them: their pages
+// are closed then.
 void pages_use_range(uint64_t address, uint64_t size, _Bool writes);
 static inline void pages_use(uint64_t address, uint64_t size, _Bool writes) {
   if (__builtin_expect(pages_ranges != 0, 0)) pages_use_range(address, size, writes);
 }
 
-// Before it is shared no more and the host goes on with it: brings all that the device has, once no
-// work uses it.
+// Brings all that the device has of the range at `address`, and opens it. To be called when no work
+// uses it any more, before it is shared no more or moves.
 void pages_bring_all(uint64_t address);
-// After that: it is shared with the device of the thread's session, which has nothing of it yet.
+// Notes, after that, that the range is shared with the device of `session` from now on, which has
+// nothing of it yet.
 void pages_move(struct session *session, uint64_t address);
 
-// What a fault means. True when the touch may be tried again.
+// Does what a fault at `address` asks for, on the thread that it came to: brings the page, or opens
+// it to be written. `write` says whether it was a write, where that is `known`. True when the
+// access may be tried again; false when the address is in no range.
 _Bool pages_fault(uint64_t address, _Bool known, _Bool write);
 
 #endif
