@@ -25,9 +25,9 @@ extern unsigned ablation;
 
 static inline _Bool ablated(unsigned what) { return __builtin_expect(ablation & what, 0) != 0; }
 
-// Reads the environment. Whether anything is done without.
+// Reads the environment into `ablation`. True when anything is left out.
 _Bool ablation_decide(void);
-// Says in the log what was not understood.
+// Says in the log what was not understood of the variable.
 void ablation_report(void);
 
 #endif

@@ -1,4 +1,4 @@
-// What proto/api says of the calls: tables that are generated with the entry points.
+// What proto/api says of the calls: tables by a call's number, generated with the entry points.
 #ifndef OUTBOARD_CALL_H
 #define OUTBOARD_CALL_H
 

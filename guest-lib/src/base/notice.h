@@ -7,16 +7,17 @@
 
 #include "setup/log.h"
 
-// From the environment, once; notes in the folder that a process of the run makes CUDA calls.
+// Reads the environment, and notes in the folder that a process of the run makes CUDA calls. To be
+// called once, when the log is open.
 void notice_open(void);
 
-// From now on errors that are logged are said as well, or no longer: those of attaching.
+// Sets whether errors that are logged are said as well, as those of attaching are.
 void notice_errors(_Bool on);
 
-// Said once in a run, and logged.
+// Logs a line, and says it, once in a run.
 void notice(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// A place in the queue: said each time, where somebody looks on.
+// Logs a place in the queue, and says it each time where stderr is a terminal.
 void notice_place(unsigned position);
 
 #endif

@@ -9,6 +9,7 @@ struct part_hash {
   uint64_t words[4];
 };
 
+// Sets *hash to the hash of `size` bytes.
 void part_hash(const void *bytes, size_t size, struct part_hash *hash);
 
 #endif

@@ -1,5 +1,5 @@
-// Asking the kernel whether pages can be read or written, which it tells by making them so that
-// they can be at once (Linux 5.14).
+// Asking the kernel whether pages can be read or written: it is asked to make them present
+// (madvise), and refuses where they cannot be. Linux can since 5.14.
 #ifndef OUTBOARD_POPULATE_H
 #define OUTBOARD_POPULATE_H
 
@@ -12,7 +12,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-// Older ones refuse the question, as they refuse what cannot be written.
+// Whether the kernel can be asked. Older ones refuse always, also for pages that can be written.
 static inline _Bool kernel_populates(void) {
   static uint8_t room[2 << 16];
   const uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE);

@@ -19,8 +19,8 @@ struct stats_mark {
 // end of the last call that starts work or waits for the server. What follows is tear-down.
 enum stats_phase { PHASE_ATTACH, PHASE_SET_UP, PHASE_STEADY, PHASE_COUNT };
 
-// Only while the file is there. Time is that of the caller; bytes are those of commands and
-// replies.
+// What the calls of one name have cost together, counted only while the file is there. Time is that
+// of the caller; bytes are those of commands and replies.
 struct stats_timed {
   _Atomic uint64_t ns, round_trips, bytes_sent, bytes_received;
 };
@@ -50,11 +50,13 @@ struct stats {
 // Never NULL: private memory when no file is wanted.
 extern struct stats *_Atomic guest_stats;
 
-// Maps `path`, creating it. Returns 0, or an errno value.
+// Maps the file, makes it if there is none, and goes on counting there. Returns 0, or an errno
+// value.
 int stats_open(const char *path);
 
-// Whether anybody will read them. Not known before the first attach, so that they are kept until
-// then; without a file the calls of a program's threads do not meet in them.
+// Whether anybody will read the counters. That is not known before the first attach, so that they
+// are kept until then. Without a file they are left alone, so that threads do not wait for each
+// other's writes to them.
 extern _Atomic _Bool stats_wanted;
 
 static inline void stats_add(_Atomic uint64_t *counter, uint64_t amount) {
@@ -64,10 +66,11 @@ static inline void stats_add(_Atomic uint64_t *counter, uint64_t amount) {
 
 // ---- of single calls, while they are watched (watch.h)
 
-// What this thread has sent and received so far.
+// What a thread has sent and received so far.
 struct stats_own {
   uint64_t round_trips, bytes_sent, bytes_received;
 };
+// Returns the calling thread's, which it changes as it goes.
 struct stats_own *stats_mine(void);
 
 struct stats_span {
@@ -75,8 +78,10 @@ struct stats_span {
   struct stats_own own;
 };
 
+// To be called around each call of the program; `call` is its number.
 void stats_call_begin(struct stats_span *span, int call);
 void stats_call_end(const struct stats_span *span, int call);
+// Notes where the run is, as the end of a phase. A later call for the same phase replaces that.
 void stats_phase_end(enum stats_phase phase);
 
 #endif

@@ -3,7 +3,7 @@
 #define OUTBOARD_THREAD_ROLE_H
 
 struct thread_role {
-  _Bool in_function;  // of the program, which a stream called: CUDA may not be used there
+  _Bool in_function;  // it runs a function of the program, in which CUDA may not be used
   _Bool awaited;      // a stream may be waiting for what it does: it must not wait for streams
 };
 extern __thread struct thread_role thread_role;

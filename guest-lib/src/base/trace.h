@@ -10,7 +10,8 @@
 #include "cuda_driver.h"
 #include "trace_ring.h"
 
-// NULL: off. Before the first call of a process it is not known, and not NULL.
+// The ring; NULL while tracing is off. Before the first call of a process, when that is not known
+// yet, it is not NULL.
 extern struct trace_ring *_Atomic guest_trace;
 
 static inline _Bool trace_on(void) {
@@ -25,31 +26,35 @@ struct trace_span {
 
 enum trace_step { STEP_CONNECT, STEP_HELLO, STEP_QUEUED, STEP_WELCOME, STEP_REFUSED, STEP_COUNT };
 
-// Looks at the environment when nobody has. Whether anything is recorded.
+// Reads the environment and opens the ring, unless that was done. True when anything is recorded.
 _Bool trace_decide(void);
 
-// All are safe from any thread, and do nothing while tracing is off.
+// The functions below record something. Any thread may call them; they do nothing while tracing is
+// off. Those that end a span return the result that they are given, where they return anything.
 
+// A call of the program begins or ends; `call` is its number.
 void trace_call_begin(struct trace_span *span, int call);
 CUresult trace_call_end(const struct trace_span *span, CUresult result);
+// The program has called an entry point that is not served (an index of abi_entries).
 void trace_unsupported(int entry);
 
-// A command has been put into the batch by this thread.
+// This thread has put a command into the batch.
 void trace_posted(uint16_t op, uint64_t sequence);
-// Bytes of commands have gone out, since `at` (trace_now).
+// Bytes of the commands `first` to `last` have gone out, since `at` (trace_now).
 void trace_sent(uint64_t at, uint64_t bytes, uint64_t first, uint64_t last);
-// The thread waits for the answer of the command it has put last.
+// The thread begins or ends waiting for the answer of the command that it has put last.
 void trace_wait_begin(struct trace_span *span, uint64_t request, uint64_t sequence);
 void trace_wait_end(const struct trace_span *span, CUresult result);
-// A frame has come. `sequence`: of the command it answers, or 0.
+// A frame has come. `sequence` is that of the command that it answers, or 0.
 void trace_received(uint16_t op, uint64_t bytes, uint64_t request, uint64_t sequence);
 
+// A step of the attach dialogue begins or ends.
 void trace_step_begin(struct trace_span *span, enum trace_step step);
 void trace_step_end(const struct trace_span *span, CUresult result);
-// A moment of the attach dialogue. `detail`: the position in the queue, the session.
+// A moment of the attach dialogue. `detail` is the position in the queue, or the session.
 void trace_step(enum trace_step step, uint64_t detail);
 
-// Says in the log what was wrong with the variables, now that there is a log.
+// Says in the log what was wrong with the variables. To be called when the log is open.
 void trace_report(void);
 
 #endif

@@ -28,12 +28,13 @@ struct watched {
   int call;
 };
 
-// All are safe from any thread; to be called while watch_on().
+// To be called, by any thread, while watch_on(): when a call of the program begins and ends, and
+// when a command of `bytes` bytes has been put into the batch. watch_end returns `result`.
 void watch_begin(struct watched *watched, int call);
 CUresult watch_end(const struct watched *watched, CUresult result);
 void watch_posted(uint16_t op, uint64_t sequence, size_t bytes);
 
-// In a child of a fork: the environment is looked at again.
+// To be called in the child of a fork: has the environment looked at again.
 void watch_again(void);
 
 #endif

@@ -69,7 +69,7 @@ static void free_member(struct capture_member *member) {
   free(member);
 }
 
-// Lets its streams go.
+// Ends a capture, and lets its streams go.
 static void finish(struct capture *capture) {
   capture->ended = 1;
   for (unsigned i = 0; i < capture->member_count; i++) free_member(capture->members[i]);
@@ -82,7 +82,7 @@ static void finish(struct capture *capture) {
   atomic_fetch_sub(&capture_count, 1);
 }
 
-// A graph that nobody will ever see.
+// Ends the graph of a capture that has failed, unless it is the program's.
 static void discard(struct capture *capture) {
   if (!capture->into_existing && !capture->graph->gone) graph_forget(capture->graph);
 }
@@ -211,8 +211,8 @@ CUresult capture_check_valid(struct capture *capture) {
   return capture->valid ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }
 
-// Whether a stream is of a context, and its flags. Other calls than those that name the stream ask,
-// too: its session is not theirs.
+// Whether a stream is of a context; sets its flags. The thread stays in its session, as this is
+// asked for streams that the call does not name.
 static _Bool is_of(uint64_t wanted, uint64_t stream, unsigned *flags) {
   CUcontext context = NULL;
   if (stream == UINT64_MAX) return 0;

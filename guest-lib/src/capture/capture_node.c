@@ -81,7 +81,7 @@ static CUresult add_task(uint64_t stream, struct task *task, struct graph_node *
   return result;
 }
 
-// Whether the stream is captured, or may not be used: then the result is not CAPTURE_NONE.
+// Returns CAPTURE_NONE when the stream is not captured and may be used.
 CUresult capture_look(uint64_t stream) {
   struct capture *capture;
   struct capture_member *member;
@@ -154,7 +154,8 @@ CUresult capture_launch(uint64_t stream, const void *function, const CUlaunchCon
   return capture_task(stream, made, task);
 }
 
-// Nobody looks where an end of an empty copy is, but the program, when it asks for the node.
+// Finds the place of an end of an empty copy. Only the program looks at it, when it asks for the
+// node.
 static void place(struct box_end *end) {
   if (end->place != BOX_EITHER) return;
   const void *pointer = (const void *)(uintptr_t)end->address;

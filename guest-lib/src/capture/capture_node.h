@@ -7,8 +7,8 @@
 #include "cuda_driver.h"
 #include "graph/graph.h"
 
-// The launch of a graph becomes a node when its stream is captured; CAPTURE_NONE otherwise. With
-// the lock of graphs.
+// Makes a node of the launch of a graph if its stream is captured, and returns what the program
+// gets; CAPTURE_NONE otherwise. The lock of graphs is held.
 CUresult capture_graph(uint64_t stream, const struct graph *graph);
 
 #endif

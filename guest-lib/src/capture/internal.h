@@ -1,6 +1,6 @@
 // The inside of captures, for the files that work on them: capture.c knows which are under way and
-// what they forbid, capture_node.c adds to them, capture_calls.c has the entry points. With the
-// lock of graphs.
+// what they forbid, capture_node.c adds to them, capture_calls.c has the entry points. Everything
+// here is called with the lock of graphs held, except where it says otherwise.
 #ifndef OUTBOARD_CAPTURE_INTERNAL_H
 #define OUTBOARD_CAPTURE_INTERNAL_H
 
@@ -36,27 +36,42 @@ struct event_capture {
   struct graph_edges tips;
 };
 
-uint64_t capture_thread(void);  // a number of the calling thread
+// Returns a number of the calling thread. Needs no lock, and nor does the next.
+uint64_t capture_thread(void);
+// Sets the calling thread's mode, and returns what it was.
 CUstreamCaptureMode capture_exchange_mode(CUstreamCaptureMode mode);
 
-// The capture and the member of a stream; false when it is not captured.
+// Sets *capture and *member to those of a stream. False when it is not captured.
 _Bool capture_find(uint64_t stream, struct capture **capture, struct capture_member **member);
-// CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, also when the program took away the graph meanwhile.
+// CUDA_ERROR_STREAM_CAPTURE_INVALIDATED when the capture is not valid any more, or the program has
+// destroyed the graph meanwhile.
 CUresult capture_check_valid(struct capture *capture);
-// Whether the legacy stream would wait for a stream that is captured.
+// CUDA_ERROR_STREAM_CAPTURE_IMPLICIT when the legacy stream of the current context would wait for a
+// stream that is captured. That invalidates the capture, unless the call is `harmless`.
 CUresult capture_check_legacy(_Bool harmless);
 
+// Begins to capture a stream, into a new graph or behind the nodes `tips` of the graph `into`.
+// CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED for the legacy stream, CUDA_ERROR_ILLEGAL_STATE when it is
+// captured already, CUDA_ERROR_OUT_OF_MEMORY.
 CUresult capture_begin(uint64_t stream, CUstreamCaptureMode mode, struct graph *into,
                        const struct graph_edges *tips);
-// *graph without a reference of its own. On failure the capture has ended nevertheless, unless the
-// call was wrong.
+// Ends the capture that began in a stream, and sets *graph, without a reference of its own. After
+// CUDA_ERROR_STREAM_CAPTURE_INVALIDATED and CUDA_ERROR_STREAM_CAPTURE_UNJOINED the capture has
+// ended as well; after errors of the call (no capture, another thread, another stream of it) it has
+// not.
 CUresult capture_end(uint64_t stream, struct graph **graph);
 
+// Adds those tips that are not in the list yet, with references. False when there is no memory.
 _Bool tips_add(struct graph_edges *to, const struct graph_edges *more);
+// Frees the list with its references.
 void tips_free(struct graph_edges *tips);
-// Behind what the stream has captured last; the reference to the task is not taken over.
+// Adds a node behind what the stream has captured last. It takes a reference of its own to the
+// task. The errors are those of capture_check_valid and graph_add.
 CUresult capture_add(struct capture *capture, struct capture_member *member, CUgraphNodeType type,
                      struct task *task, struct graph_node **node);
+// Adds a node with a task that the caller has made with the result `made`, unless that is an error,
+// which it returns; it takes the reference over. CAPTURE_NONE when the stream is not captured. The
+// lock is not held.
 CUresult capture_task(uint64_t stream, CUresult made, struct task *task);
 
 // ---- what the recorder does (streams/recorder.h); these take the lock themselves ----

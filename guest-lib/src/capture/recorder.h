@@ -2,8 +2,8 @@
 #ifndef OUTBOARD_CAPTURE_RECORDER_H
 #define OUTBOARD_CAPTURE_RECORDER_H
 
-// From now on what puts work on streams asks here (streams/recorder.h). To be called before a
-// session begins.
+// Sets the recorder, which whoever puts work on a stream asks. To be called before a session
+// begins.
 void capture_start(void);
 
 #endif

@@ -25,10 +25,12 @@ static void unref(struct graph_exec *exec) {
   free(exec);
 }
 
-// Those that have ended, whose last launch may yet call hooks. With the lock of graphs.
+// Executable graphs that have ended, and whose last launch may yet call hooks. The lock of graphs
+// guards the list.
 static struct graph_exec *ending;
 
-// What launches use beside the server's graph. Without the lock of graphs; nobody else knows it.
+// Ends what launches use beside the server's graph. Nobody else knows the executable graph any
+// more. The lock of graphs is not held.
 static void end(struct graph_exec *exec) {
   struct thread_session before = session_switch(exec->session);
   pthread_mutex_lock(&exec->mutex);
@@ -170,12 +172,12 @@ CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **made
   return CUDA_SUCCESS;
 }
 
-// Whether a node of the server's graph would have to get other attributes, which no driver does.
+// Whether a node of the server's graph would have to get other attributes, which no driver allows.
 static _Bool needs_another(const struct task *from, const struct task *to) {
   return from->type == CU_GRAPH_NODE_TYPE_KERNEL && !task_same_attributes(from, to);
 }
 
-// With the session's thread.
+// Does exec_set_task in the session of the executable graph.
 static CUresult set_here(struct graph_exec *exec, struct graph_node *node, struct task *task) {
   const _Bool moves = is_transfer(task);
   CUresult result = moves ? transfer_prepare(exec, node, task) : CUDA_SUCCESS;
@@ -198,7 +200,8 @@ static _Bool is_under_condition(const struct graph_node *node) {
   return 0;
 }
 
-// The same, of what a body has.
+// Does the same for any node, also one in the body of a condition, where the device makes copies by
+// itself.
 static CUresult set_there(struct graph_exec *exec, struct graph_node *node, struct task *task) {
   if (task->type != CU_GRAPH_NODE_TYPE_MEMCPY || task_is_idle(task) || !is_under_condition(node))
     return set_here(exec, node, task);
@@ -237,7 +240,7 @@ static void retire_wire(struct graph_exec *exec, uint64_t wire) {
   handle_recycle(WIRE_KIND_GRAPH_EXEC, wire);
 }
 
-// The server makes all of it again, as the plan has it now; launches under way go on.
+// Has the server make all of it again, as the plan has it now. Launches under way go on.
 static CUresult make_again(struct graph_exec *exec) {
   for (size_t i = 0; i < exec->order_count; i++)
     if (exec->order[i]->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {

@@ -57,33 +57,46 @@ struct graph_exec {
   struct graph_exec *next;  // that has ended while a launch was under way
 };
 
-// A reference to the exec of a handle, with its mutex held; NULL when there is none.
+// Returns the executable graph behind a handle, with a reference and its mutex held; NULL when
+// there is none. The lock of graphs is not held, here and in the next.
 struct graph_exec *exec_enter(CUgraphExec handle);
+// Lets go of both.
 void exec_leave(struct graph_exec *exec);
 
-// With both locks held. On failure *culprit is the handle of a node of `graph`, or 0.
+// Makes an executable graph of a graph, and sends it. The lock of graphs is held. *why says what
+// was wrong, and *culprit is the handle of the node of `graph` that it was wrong with, or 0.
+// CUDA_ERROR_NOT_SUPPORTED for what is not served, CUDA_ERROR_INVALID_VALUE for a graph that cannot
+// be executed, CUDA_ERROR_OUT_OF_MEMORY, or what posting returns.
 CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **exec, uint64_t *culprit,
                    CUgraphInstantiateResult *why);
-// The same for a plan and a session of its own, without what its nodes allocate; takes the plan
-// over, and *culprit is a node of it. `from`: as in exec_send.
+// Does the same for a plan, which it takes over, in the session that does all of it, and leaves out
+// what its nodes allocate. *culprit is a node of the plan; `from` is as in exec_send.
 CUresult exec_make_of(struct graph *plan, struct session *session, uint64_t flags,
                       struct graph *from, struct graph_exec **exec, struct graph_node **culprit,
                       CUgraphInstantiateResult *why);
-// One that was never launched, and that the program does not know; with the lock of graphs held.
+// Ends one that was never launched, and that the program does not know. The lock of graphs is held.
 void exec_give_up(struct graph_exec *exec);
-// With the mutex held, as are the next two: it is launched no more; what its launches use ends once
-// they are done. Without the lock of graphs. CUDA_ERROR_INVALID_VALUE: somebody else has said so.
+// Ends the handle: it is launched no more. What its launches use ends once they are done. The mutex
+// is held, the lock of graphs is not. CUDA_ERROR_INVALID_VALUE when the handle has ended already,
+// or what posting returns.
 CUresult exec_retire(struct graph_exec *exec);
+// Has launches do what a node of the plan does, or leave it out, and tells the server. Both locks
+// are held, here and below.
 CUresult exec_enable(struct graph_exec *exec, struct graph_node *node, _Bool enabled);
-// The plan's node for a node of the graph it was made from, or of one embedded in it.
+// Returns the plan's node for a node of the graph that it was made from, or of one embedded in it;
+// NULL when there is none.
 static inline struct graph_node *exec_node(struct graph_exec *exec, CUgraphNode node) {
   return graph_copy_of(exec->plan, (uint64_t)(uintptr_t)node, 1);
 }
-// Gives a node of the plan another task, and tells the server, which knows all of it after
-// exec_changed(); takes a reference.
+// Gives a node of the plan another task, and takes a reference to that. The server knows all of
+// what has changed after exec_changed. CUDA_ERROR_NOT_SUPPORTED when the node would move to another
+// device, CUDA_ERROR_OUT_OF_MEMORY, or what posting returns.
 CUresult exec_set_task(struct graph_exec *exec, struct graph_node *node, struct task *task);
+// To be called when all nodes that change have their tasks: tells the server what it does not know
+// yet.
 CUresult exec_changed(struct graph_exec *exec);
-// A reset of the context: the server has none of them any more.
+// To be called after a reset of the context, without a lock: notes that the server has none of the
+// session's executable graphs any more.
 void exec_forget_all(struct session *session);
 
 #endif

@@ -1,4 +1,4 @@
-// What launches of an executable graph allocate and free. With the lock of graphs.
+// What launches of an executable graph allocate and free. The lock of graphs is held.
 #include <stdlib.h>
 
 #include "exec/exec.h"

@@ -21,21 +21,27 @@ struct graph_hook {
   _Bool told;               // the server knows that
 };
 
-_Bool is_host_copy(const struct task *task);  // from host to host
+// Whether a task copies from one place of the program's memory to another.
+_Bool is_host_copy(const struct task *task);
+// Whether it is done by a hook.
 static inline _Bool is_hook(const struct task *task) {
   return task->type == CU_GRAPH_NODE_TYPE_HOST || is_host_copy(task);
 }
 
-// With both locks, as is the next. Gives a hook of the plan what it does: transfers to fetch and to
-// send, by index.
+// All below is called by a thread in the executable graph's session, with the mutex of that held,
+// where others know it already.
+
+// Makes the hook of a node if there is none, and gives it the transfers, by index, that it is to
+// fetch and to send. Launches under way go on with what it did before. CUDA_ERROR_OUT_OF_MEMORY.
 CUresult hook_renew(struct graph_exec *exec, struct graph_node *node, const size_t *fetch,
                     size_t fetch_count, const size_t *send, size_t send_count);
-// Tells the server of hooks that have changed.
+// Tells the server of hooks that have changed. Returns what posting returns.
 CUresult hooks_tell(struct graph_exec *exec);
 
-// For a launch: has the program's memory read when the stream comes to it.
+// Puts a hook on a stream ahead of a launch, which reads what that copies from the program's
+// memory.
 CUresult hooks_read_later(struct graph_exec *exec, uint64_t stream);
-// When no launch is under way any more.
+// Frees all hooks, when no launch is under way any more.
 void hooks_end(struct graph_exec *exec);
 
 #endif

@@ -19,15 +19,15 @@
 #include "streams/stream.h"
 #include "wire/order.h"
 
-// The address, of what the device itself copies.
+// Returns the device address of an end of a copy that the device makes by itself, or 0.
 static uint64_t named_by(const struct copy_task *copy, const struct box_end *end) {
   if (end->place == BOX_HOST && copy->reached)
     return host_device_address((const void *)(uintptr_t)end->address);
   return end->place == BOX_DEVICE ? end->address : 0;
 }
 
-// What several devices use by turns, managed memory and the host's, is the session's from now on,
-// where its nodes name it.
+// Brings what nodes name of managed and pinned memory, which several devices use by turns, to the
+// device of the session.
 static CUresult take_memory(const struct graph_exec *exec) {
   CUresult result = CUDA_SUCCESS;
   for (size_t i = 0; i < exec->order_count && !result; i++) {
@@ -75,7 +75,7 @@ CUresult exec_launch_here(struct graph_exec *exec, uint64_t stream) {
   return result;
 }
 
-// With the mutex held.
+// Launches an executable graph whose mutex is held.
 static CUresult launch(struct graph_exec *exec, uint64_t stream) {
   CUresult result = CUDA_SUCCESS;
   if (capture_active()) {
@@ -113,7 +113,7 @@ CUresult guest_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream, int per_t
   return result;
 }
 
-// It is where it will run.
+// A graph is on the server, where it will run, from when it was instantiated.
 CUresult guest_cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream, int per_thread) {
   uint64_t stream;
   CUresult result = stream_resolve(hStream, per_thread, &stream);

@@ -72,7 +72,7 @@ static CUresult add_edge(struct division *division, size_t from, CUgraphEdgeData
   return CUDA_SUCCESS;
 }
 
-// The last piece gets its place: behind those that its edges, which were just added, lead from.
+// Gives the last piece its place, behind those that its edges, which were just added, lead from.
 static void place(struct division *division, struct session *otherwise) {
   struct piece *piece = &division->pieces[division->piece_count - 1];
   const struct piece_edge *edges = &division->edges[piece->first_edge];
@@ -112,7 +112,8 @@ static struct session *session_of_copy(const struct task *task) {
 
 static CUresult add_graph(struct division *division, const struct graph *graph, size_t begin);
 
-// `begin`: the piece that it comes behind when nothing else is before it, and 1; or 0.
+// Adds a node. `begin` is one more than the piece that it comes behind when nothing else is before
+// it, or 0.
 static CUresult add_node(struct division *division, struct graph_node *node, size_t begin) {
   struct session *session = graph_node_session(node);
   const _Bool several = session == SESSION_SEVERAL, copy = several && !node->child_count;
@@ -135,7 +136,8 @@ static CUresult add_node(struct division *division, struct graph_node *node, siz
   return result;
 }
 
-// Of an embedded one, which begins with the piece before, with one more at its end.
+// Adds the nodes of a graph. An embedded one begins with the piece before, and gets one more at its
+// end.
 static CUresult add_graph(struct division *division, const struct graph *graph, size_t begin) {
   _Bool cycle;
   struct graph_node **sorted = graph_sort(graph, &cycle);
@@ -159,7 +161,7 @@ static int by_level(const void *a, const void *b) {
   return x->number < y->number ? -1 : x->number > y->number;
 }
 
-// Which part each piece is in, and which parts each needs.
+// Finds which part each piece is in, and which parts each needs.
 static CUresult find_parts(struct division *division) {
   struct graph_part *parts = calloc(division->piece_count + 1, sizeof *parts);
   if (!parts) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -235,7 +237,7 @@ static _Bool holds_conditions(const struct graph *graph) {
   return 0;
 }
 
-// With plans, to the parts' servers.
+// Makes the executable graphs of all parts, by which their servers get them.
 static CUresult make_all(struct graph_exec *exec, struct graph *graph, struct graph_node **culprit,
                          CUgraphInstantiateResult *why) {
   struct graph_parts *parts = exec->parts;
@@ -305,7 +307,8 @@ CUresult parts_each(struct graph_exec *exec, CUresult (*visit)(struct graph_exec
 
 // ---- launches ----------------------------------------------------------------------------------
 
-// An event of the thread's session. A reset of the context ends it like any other.
+// Sees to it that *event is a live event of the thread's session. A reset of the context ends it
+// like any other.
 static CUresult event_there(uint64_t *event) {
   if (handle_is_live(WIRE_KIND_EVENT, *event)) return CUDA_SUCCESS;
   CUevent made;
@@ -354,7 +357,7 @@ static CUresult copy_between(const struct graph_node *node, uint64_t stream) {
   return node->enabled ? copy_make(&copy) : CUDA_SUCCESS;
 }
 
-// In the part's session.
+// Launches a part. The thread is in the part's session.
 static CUresult launch_part(struct launch *launch, size_t index) {
   struct graph_parts *parts = launch->exec->parts;
   struct graph_part *part = &parts->at[index];
@@ -379,7 +382,8 @@ static CUresult launch_part(struct launch *launch, size_t index) {
   return result;
 }
 
-// What one session has, launched into another's stream.
+// Makes one part of an executable graph that is one session's, and is launched into a stream of
+// another.
 static CUresult be_one_part(struct graph_exec *exec) {
   if (exec->parts) return CUDA_SUCCESS;
   struct graph_parts *parts = calloc(1, sizeof *parts);

@@ -12,18 +12,20 @@
 
 #include "exec/exec.h"
 
-// Divides exec->plan and makes the parts known to their servers. With both locks held; on failure
-// *culprit may be a node of the plan. `graph`: that it was made of.
+// Divides exec->plan, which was made of `graph`, and makes the parts known to their servers. The
+// lock of graphs is held. Returns errors as exec_make does; *culprit may be a node of the plan.
 CUresult parts_make(struct graph_exec *exec, struct graph *graph, struct graph_node **culprit,
                     CUgraphInstantiateResult *why);
-// With the mutex held, and so are the others. *node, of the plan, becomes the one of the part that
-// is returned; NULL: it is a copy between two devices.
+// Returns the part that has a node of the plan, and sets *node to the node there. NULL when it is a
+// copy between two devices, which is in no part's graph. The mutex is held, here and below.
 struct graph_exec *parts_find(const struct graph_exec *exec, struct graph_node **node);
-// Until one is not CUDA_SUCCESS.
+// Visits the executable graph of each part, until `visit` returns an error, which it returns.
 CUresult parts_each(struct graph_exec *exec, CUresult (*visit)(struct graph_exec *part));
-// Into a stream of the thread's session.
+// Launches all parts, as a whole, into a stream of the thread's session. The lock of graphs is not
+// held. Returns the errors of launches, of copies and of putting work on streams.
 CUresult parts_launch(struct graph_exec *exec, uint64_t stream);
-// No launch follows: without the lock of graphs. With it, for one that never was launched.
+// Ends the parts, as exec_retire does; the lock of graphs is not held. parts_end is for what never
+// was launched, with the lock of graphs held.
 void parts_retire(struct graph_exec *exec);
 void parts_end(struct graph_exec *exec);
 

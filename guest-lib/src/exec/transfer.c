@@ -43,7 +43,7 @@ const struct graph_transfer *transfer_find(const struct graph_exec *exec,
   return find(exec, node);
 }
 
-// A hook may be about to use it.
+// Keeps memory that was set aside until the end, as a hook may be about to use it.
 static CUresult outgrow(struct graph_exec *exec, uint64_t staging) {
   uint64_t *grown = realloc(exec->outgrown, (exec->outgrown_count + 1) * sizeof *grown);
   if (!grown) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -77,7 +77,7 @@ CUresult transfer_prepare(struct graph_exec *exec, struct graph_node *node,
   return result;
 }
 
-// Looked up before the pages of what the device reaches are locked.
+// The lock of memory, which this takes, comes before the lock of pages: so this is done before.
 void transfer_locate(struct graph_exec *exec) {
   for (size_t i = 0; i < exec->transfer_count; i++) {
     struct graph_transfer *transfer = &exec->transfers[i];
@@ -124,7 +124,7 @@ static CUresult fetch_mapped(struct session *session, uint64_t at, uint64_t stag
   return put_cuMemcpyDtoDAsync_v2(session, at, staging, width, stream);
 }
 
-// All rows; the last one by `last`, if given.
+// Moves all rows, the last one by `last`, if that is given.
 static CUresult each_row(const struct box_end *host, uint64_t base, const struct box *given,
                          uint64_t staging, uint64_t stream, row_mover *move, row_mover *last) {
   const struct box box = joined(host, *given);

@@ -109,7 +109,7 @@ struct graph_allocation *graph_allocation_ref(struct graph_allocation *allocatio
   return allocation;
 }
 
-// No work uses it any more.
+// Takes away the memory under an allocation, which no work uses any more.
 static void unback(struct graph_allocation *allocation) {
   if (!allocation->mapped) return;
   struct thread_session before = session_switch(allocation->holding.session);
@@ -119,7 +119,7 @@ static void unback(struct graph_allocation *allocation) {
   session_back(before);
 }
 
-// Until no work of a device uses what it or its peers have.
+// Waits until no work uses memory of the session, on its device or a peer's.
 static CUresult settle(struct session *session) {
   CUresult result = session_synchronize(session);
   if (sessions_many()) sessions_settle(session->borrowers);
@@ -149,7 +149,7 @@ uint64_t graph_allocation_address(const struct graph_allocation *allocation) {
   return allocation->holding.address;
 }
 
-// What a launch has left has nobody else, maybe, who holds it.
+// What a launch has left allocated may have no other reference.
 void graph_allocation_set_live(struct graph_allocation *allocation, _Bool live) {
   if (allocation->live == live) return;
   allocation->live = live;
@@ -200,7 +200,7 @@ CUresult graph_allocation_map(struct graph_allocation *allocation) {
   pthread_mutex_lock(&memory_lock);
   CUresult result = map(session_here(), allocation);
   pthread_mutex_unlock(&memory_lock);
-  // Other graphs may hold what they do not use.
+  // Other graphs may have memory that they do not use.
   if (result == CUDA_ERROR_OUT_OF_MEMORY && !(result = trim(allocation->device))) {
     pthread_mutex_lock(&memory_lock);
     result = map(session_here(), allocation);
@@ -285,7 +285,8 @@ CUresult task_free(uint64_t address, uint64_t context, struct task **made) {
   return CUDA_SUCCESS;
 }
 
-// An allocation that the graph has freed, ahead of where it is wanted.
+// Returns an allocation that the graph has freed ahead of where one is wanted, with a reference;
+// NULL when there is none.
 static struct graph_allocation *take_again(struct graph *graph, int device, uint64_t size,
                                            const struct graph_edges *before) {
   for (size_t i = 0; i < graph->freed_count; i++) {

@@ -1,5 +1,6 @@
 // Values that conditional nodes go by. Kernels write them through a handle that the driver made, so
-// that the graph a handle is made for is known to the server from then on. With the lock of graphs.
+// that the graph a handle is made for is known to the server from then on. Everything here is
+// called with the lock of graphs held.
 #ifndef OUTBOARD_GRAPH_CONDITION_H
 #define OUTBOARD_GRAPH_CONDITION_H
 
@@ -14,10 +15,13 @@ struct condition {
   _Bool used;                       // by a node
 };
 
+// Take a reference, and let go of one.
 struct condition *condition_ref(struct condition *condition);
 void condition_unref(struct condition *condition);
 
-// Adds a node with empty bodies, and tells of them in `params`.
+// Adds a node with empty bodies, and has `params` name them. CUDA_ERROR_INVALID_VALUE for
+// parameters that make no sense, and for a handle that is used or was made for another graph;
+// otherwise the errors of graph_check_room and graph_add.
 CUresult graph_add_condition(struct graph *graph, uint64_t context,
                              CUDA_CONDITIONAL_NODE_PARAMS *params, const struct graph_edges *before,
                              struct graph_node **node);

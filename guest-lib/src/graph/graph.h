@@ -101,51 +101,70 @@ struct graph {
 void graphs_lock(void);
 void graphs_unlock(void);
 
-// For all below the lock is held.
+// The callers of all below hold the lock.
 
-// A graph without a handle; NULL when memory is out.
+// Makes a graph without a handle, with one reference; NULL when there is no memory.
 struct graph *graph_new(void);
-// Gives it a handle, which holds a reference. False when there are too many.
+// Gives a graph a handle, which holds a reference. False when there are too many.
 _Bool graph_name(struct graph *graph);
+// Let go of a reference.
 void graph_unref(struct graph *graph);
 void graph_node_unref(struct graph_node *node);
 
-// NULL when there is no such thing.
+// Return the graph or the node behind a handle of the program; NULL when there is none.
 struct graph *graph_find(CUgraph handle);
 struct graph_node *graph_find_node(CUgraphNode handle);
-// Nodes of `graph` as ends of edges, to be freed. `data` may be NULL.
+// Sets *edges to nodes of `graph` as ends of edges, which the caller frees (graph_edges_free).
+// `data` may be NULL: the edges are plain then. CUDA_ERROR_INVALID_VALUE for what is no node of the
+// graph, CUDA_ERROR_OUT_OF_MEMORY.
 CUresult graph_find_edges(const struct graph *graph, const CUgraphNode *handles,
                           const CUgraphEdgeData *data, size_t count, struct graph_edges *edges);
+// Adds one end to a list. False when there is no memory.
 _Bool graph_edges_add(struct graph_edges *edges, struct graph_node *node, CUgraphEdgeData data);
+// Frees a list, and nothing that is in it.
 void graph_edges_free(struct graph_edges *edges);
 
-// Adds a node behind others. It takes a reference to `task`, which may be NULL.
+// Adds a node behind others, and takes a reference to its `task`, which may be NULL.
+// CUDA_ERROR_OUT_OF_MEMORY, or the errors of graph_connect.
 CUresult graph_add(struct graph *graph, CUgraphNodeType type, struct task *task,
                    const struct graph_edges *before, struct graph_node **added);
+// Takes a node out of its graph, with its edges and all that is embedded in it.
 void graph_remove(struct graph_node *node);
+// Connects two nodes of one graph. CUDA_ERROR_INVALID_VALUE when they are connected already or the
+// edge cannot be, CUDA_ERROR_OUT_OF_MEMORY.
 CUresult graph_connect(struct graph_node *from, struct graph_node *to, CUgraphEdgeData data);
+// Takes an edge away, which has that data, or is plain where `data` is NULL.
+// CUDA_ERROR_INVALID_VALUE when there is none.
 CUresult graph_disconnect(struct graph_node *from, struct graph_node *to,
                           const CUgraphEdgeData *data);
-// Makes `child` one of the node's; takes the reference over.
+// Embeds a graph in a node, and takes the caller's reference over. False when there is no memory;
+// the reference stays the caller's then.
 _Bool graph_embed(struct graph_node *node, struct graph *child);
 
-// A copy, with copies of all that is embedded in it. Its own name is the caller's to give.
+// Returns a copy with copies of all that is embedded in it; NULL when there is no memory or handle.
+// With `with_names`, nodes and embedded graphs have handles. The copy itself has none yet.
 struct graph *graph_clone(const struct graph *graph, _Bool with_names);
-// The node that is a copy of another one; searches embedded graphs, too, when `deep`.
+// Returns the node that is a copy of the one whose handle was `origin`; NULL when there is none.
+// With `deep`, which all calls for a graph agree on, embedded graphs are searched, too.
 struct graph_node *graph_copy_of(struct graph *graph, uint64_t origin, _Bool deep);
 
-// CUDA_ERROR_NOT_SUPPORTED when graphs would lie too deep in one another.
+// Checks whether `child`, or a graph without children for NULL, can be embedded in a node of
+// `graph`. CUDA_ERROR_NOT_SUPPORTED when graphs would lie too deep in one another.
 CUresult graph_check_room(const struct graph *graph, const struct graph *child);
+// Whether nodes of the graph, or of those embedded in it, allocate or free memory.
 _Bool graph_holds_memory_nodes(const struct graph *graph);
-// Whether `target` comes before one of the edges' nodes, or is one; when it is found soon enough.
+// Whether `target` is one of the edges' nodes or comes before one. In large graphs it may be
+// missed.
 _Bool graph_comes_before(const struct graph *graph, const struct graph_edges *before,
                          const struct graph_node *target);
-// Nodes so that each comes behind those it depends on, in an array to be freed; sets their index.
-// NULL with *cycle when there is no such order.
+// Returns all nodes, each behind those it depends on, in an array that the caller frees, and sets
+// their `index` to their place there. NULL, with *cycle, when there is no such order; NULL without
+// it when there is no memory.
 struct graph_node **graph_sort(const struct graph *graph, _Bool *cycle);
-// It, or a node of it, has changed.
+// Notes that the graph, or a node of it, has changed.
 void graph_touch(struct graph *graph);
-// Takes away its handle and those of all in it.
+// Ends the handles of the graph and of all in it: the program has it no more. That lets go of the
+// reference that the graph's handle holds.
 void graph_forget(struct graph *graph);
 
 static inline _Bool graph_is_plain(CUgraphEdgeData data) {

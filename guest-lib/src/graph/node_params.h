@@ -1,5 +1,5 @@
-// What the structures of the calls for one type of node become in the one for all types, whose
-// later versions only add to the earlier ones.
+// Each function here turns the parameters of a call for one type of node into the structure for all
+// types, whose later versions only add to the earlier ones.
 #ifndef OUTBOARD_GRAPH_NODE_PARAMS_H
 #define OUTBOARD_GRAPH_NODE_PARAMS_H
 
@@ -43,7 +43,8 @@ static inline CUgraphNodeParams params_of_event(CUgraphNodeType type, CUevent ev
   params.eventRecord.event = event;
   return params;
 }
-// As calls of CUDA 13.3 and older mean them, for which the rest of these two was not there.
+// Returns the parameters as calls of CUDA 13.3 and older mean them, which do not know the fields
+// that are cleared here.
 static inline CUgraphNodeParams params_without_preferences(const CUgraphNodeParams *from) {
   CUgraphNodeParams params = *from;
   if (params.type == CU_GRAPH_NODE_TYPE_HOST) {

@@ -1,5 +1,6 @@
-// What a node does, apart from when. Tasks do not change: a node gets another one instead. Counted,
-// with the lock of graphs.
+// What a node does, apart from when. A task does not change: its node gets another one instead.
+// References to tasks that a node has are counted with the lock of graphs held; to make a task
+// needs no lock.
 #ifndef OUTBOARD_TASK_H
 #define OUTBOARD_TASK_H
 
@@ -69,17 +70,22 @@ struct task {
   };
 };
 
-struct task *task_new(CUgraphNodeType type, uint64_t context);  // NULL when memory is out
+// Makes an empty task with one reference; NULL when there is no memory.
+struct task *task_new(CUgraphNodeType type, uint64_t context);
+// Take a reference, and let go of one.
 static inline struct task *task_ref(struct task *task) {
   task->references++;
   return task;
 }
 void task_unref(struct task *task);
 
-// The context of a handle, or the current one for NULL.
+// Sets *context to the handle of a live context, or of the current one for NULL.
+// CUDA_ERROR_INVALID_CONTEXT when there is none. The thread is in its session from now on.
 CUresult task_context(CUcontext handle, uint64_t *context);
 
-// Tasks of checked parameters.
+// Make tasks of one type each, with a reference that is the caller's. The functions check what
+// could not be checked without knowing the device: CUDA_ERROR_INVALID_VALUE for addresses and
+// events that are not the program's, CUDA_ERROR_OUT_OF_MEMORY.
 CUresult task_kernel(const void *function, const CUlaunchConfig *config, _Bool cooperative,
                      const void *packed, uint32_t size, uint64_t context, struct task **task);
 CUresult task_copy(uint64_t context, const struct copy *copy, struct task **task);
@@ -90,13 +96,15 @@ CUresult task_values(uint64_t context, const CUstreamBatchMemOpParams *entries, 
 CUresult task_event(uint64_t event, _Bool record, uint64_t context, struct task **task);
 CUresult task_host(CUhostFn function, void *data, uint64_t context, struct task **task);
 
-// The task that `params` describe; NULL for nodes that need none. Not for allocations, child graphs
-// and conditions, which belong to one graph. Kernels get the attributes of `like`, if given.
+// Makes the task that `params` describe, after all checks that CUDA makes; NULL for nodes that need
+// none. It is not for allocations, child graphs and conditions, which belong to one graph. Kernels
+// get the attributes of `like`, if given. The thread stays in its session.
 CUresult task_of(const CUgraphNodeParams *params, const struct task *like, struct task **task);
-// The same copy as the device does it itself under a condition, with the pinned memory that it
-// names: of arrays and other memory of the host's it is CUDA_ERROR_NOT_SUPPORTED, as in any driver.
+// Makes a copy that the device of `session` does by itself, under a condition, out of one that may
+// name pinned memory, which is shared with the device. CUDA_ERROR_NOT_SUPPORTED for arrays and
+// other memory of the host, as in any driver.
 CUresult task_under_condition(struct session *session, const struct task *copy, struct task **task);
-// The same kernel with other attributes.
+// Makes a task of the same kernel with other attributes.
 CUresult task_with_attributes(const struct task *kernel, const CUlaunchAttribute *attributes,
                               unsigned count, struct task **task);
 

@@ -4,18 +4,20 @@
 
 #include "graph/task.h"
 
-// As the program describes it. Pointers stay valid as long as the task does.
+// Sets *params to what a program is told of a task. Pointers in it stay valid as long as the task.
 void task_params(const struct task *task, CUgraphNodeParams *params);
+// Returns the priority that a kernel's attributes ask for; 0 when they ask for none.
 int task_priority(const struct kernel_task *kernel);
-// The value of an attribute of a kernel; CUDA_ERROR_INVALID_VALUE when it has no such attribute.
+// Sets *value to that of a kernel's attribute. CUDA_ERROR_INVALID_VALUE when it has no such.
 CUresult task_attribute(const struct task *kernel, CUlaunchAttributeID id,
                         CUlaunchAttributeValue *value);
 
-// Whether it copies or fills nothing, which only captures make: no driver has such nodes.
+// Whether a task copies or fills nothing, which only captures make: no driver has such nodes.
 _Bool task_is_idle(const struct task *task);
-// Whether an executable graph may take `to` where it has `from`: what must not change is the same.
+// Says whether an executable graph may take `to` where it has `from`:
+// CU_GRAPH_EXEC_UPDATE_SUCCESS, or which of what must not change differs.
 CUgraphExecUpdateResult task_compare(const struct task *from, const struct task *to);
-// Whether kernels have the same of what the server is told of attributes.
+// Whether the server would be told the same of the attributes of two kernels.
 _Bool task_same_attributes(const struct task *a, const struct task *b);
 // Whether both do exactly the same, so that there is nothing to tell the server.
 _Bool task_same(const struct task *a, const struct task *b);

@@ -5,8 +5,9 @@
 
 #include "graph/graph.h"
 
-// The references that a graph holds go with it, and are doubled with its copies.
+// Lets go of all references that a graph holds.
 void graph_release_users(struct graph *graph);
+// Gives a copy of a graph as many references as that holds. False when there is no memory.
 _Bool graph_copy_users(const struct graph *graph, struct graph *copy);
 
 #endif

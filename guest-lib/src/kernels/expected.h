@@ -24,7 +24,7 @@ void expected_start(struct session *session);
 _Bool expected_take(struct session *session, const struct image *image, struct answer **answer,
                     uint32_t *index);
 
-// Expects nothing more. For a reset of the context, which has unloaded all modules.
+// To be called after a reset of the context, which has unloaded all modules: expects nothing more.
 void expected_forget(struct session *session);
 
 #endif

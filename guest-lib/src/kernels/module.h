@@ -1,5 +1,4 @@
-// Modules and libraries, which are one thing here, and their kernels. All is about the session that
-// the thread is in (session.h).
+// Modules and libraries, which are one thing here, and their kernels.
 #ifndef OUTBOARD_MODULE_H
 #define OUTBOARD_MODULE_H
 
@@ -33,10 +32,11 @@ struct function {
   struct function *_Atomic beside[SESSIONS_MAX];
 };
 
-// To be called after a reset of the context: ends all modules, as the server has none of them any
-// more. Libraries stay, and are loaded again when they are used.
+// To be called after a reset of the context: ends all modules of the session, as its server has
+// none of them any more. Libraries stay, and are loaded again when they are used.
 void module_forget_all(struct session *session);
-// Unloads the modules that were loaded in a created context, which ends.
+// Unloads the modules that were loaded in a created context, which ends. The thread is in its
+// session.
 void module_destroy_of(uint64_t context);
 
 #endif

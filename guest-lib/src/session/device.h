@@ -16,8 +16,11 @@
 void device_start(const struct device *all, int count, const char *visible,
                   uint32_t driver_version);
 
-int device_count(void);  // 0 before attach
+// Returns how many devices the program sees; 0 before attach.
+int device_count(void);
+// Whether there is a device of that ordinal.
 _Bool device_exists(int ordinal);
+// Returns what is known of a device, which stays until the process ends.
 const struct device *device_get(int ordinal);
 // Returns the driver's version as CUDA writes it (12080), at most the one that this library was
 // written against, which it also is before attach.

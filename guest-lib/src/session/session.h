@@ -50,8 +50,9 @@ struct session {
   // memory/
   struct budget *budget;  // limits, and what is freed but may still be used (limit.c)
   struct block *spare;    // an empty block for small allocations, or NULL (memory.c)
-  // A bit for each other session: those that its plain memory is open to, which changes under the
-  // memory lock; those in touch with it, so that peer_lend may follow; those that have tried to be.
+  // Sets of other sessions, a bit each: those that its plain memory is open to, which changes under
+  // the memory lock; those in touch with it, so that peer_lend may follow; those that have tried to
+  // get in touch.
   _Atomic uint8_t peer_open_to, peer_joined;
   uint8_t peer_tried;
   unsigned peer_opened[SESSIONS_MAX];  // by owner: how often the owner's memory was opened to it
@@ -145,7 +146,8 @@ static inline CUresult session_crossed(void) {
   return sessions_many() ? session_refusal() : CUDA_SUCCESS;
 }
 
-// Return the session of a device (an ordinal) and of a context (a handle); 0 for what there is not.
+// Return the session of a device (an ordinal) and of a context (a handle); the first session for
+// what there is not.
 struct session *session_of_device(int device);
 struct session *session_of_context(uint64_t context);
 // Returns the ordinal of the device that a session leads to; 0 when the program does not see it.

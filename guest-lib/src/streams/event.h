@@ -1,5 +1,5 @@
-// Events. The entry points are in event.c; here is what other files do with events. All is about
-// the session that the thread is in (session.h), and streams are as on the wire.
+// Events. The entry points are in event.c; here is what other files do with events. Functions that
+// are given no session are about the one that the thread is in. Streams are as on the wire.
 #ifndef OUTBOARD_EVENT_H
 #define OUTBOARD_EVENT_H
 

@@ -1,6 +1,6 @@
 // Streams: their handles, and the per-thread default stream. What of their work is known to be done
-// is kept in wire/order.h. All is about the session that the thread is in (session.h); `wire` is a
-// stream as on the wire.
+// is kept in wire/order.h. Functions that are given no session are about the one that the thread is
+// in; `wire` is a stream as on the wire.
 #ifndef OUTBOARD_STREAM_H
 #define OUTBOARD_STREAM_H
 
