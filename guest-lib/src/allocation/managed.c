@@ -88,7 +88,7 @@ static void apply(struct advice *advice, const void *context) {
   }
 }
 
-// For all pages that the range touches, counted from where its allocation begins.
+// Makes a change for all pages that the range touches, counted from where its allocation begins.
 static CUresult change_range(CUdeviceptr address, size_t size, const struct change *change) {
   struct allocation found;
   CUresult result = find_managed(address, size, &found);
@@ -130,7 +130,7 @@ static CUresult prefetch(CUdeviceptr address, size_t size, CUmemLocation locatio
   struct change change = {.what = PREFETCHED, .location = location};
   if (!result) result = change_range(address, size, &change);
   if (result) return result;
-  // To the host, pages come when they are touched.
+  // Pages come to the host when they are touched.
   if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_SUCCESS;
   struct thread_session before = session_switch(session_of_device(location.id));
   result = sessions_many() ? memory_bring_managed(address) : CUDA_SUCCESS;
@@ -183,7 +183,7 @@ CUresult guest_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *siz
                                        numPrefetchLocs, flags, hStream, per_thread);
 }
 
-// What was there may be lost: keeping it is allowed.
+// A program that discards memory does not need what is there. To keep it is allowed.
 CUresult guest_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
                                       unsigned long long flags, CUstream hStream, int per_thread) {
   uint64_t stream;
@@ -232,7 +232,7 @@ static int number_of(const struct advice *advice, CUmem_range_attribute attribut
   }
 }
 
-// What is answered for ranges whose pages differ.
+// Returns what programs are answered for a range whose pages differ.
 static int mixed(CUmem_range_attribute attribute) {
   switch (attribute) {
     case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:

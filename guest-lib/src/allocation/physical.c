@@ -1,4 +1,4 @@
-// Pieces of memory without addresses: cuMemCreate and what goes with it.
+// Pieces of memory without addresses, which programs make by cuMemCreate.
 #include <stdlib.h>
 
 #include "allocation/internal.h"

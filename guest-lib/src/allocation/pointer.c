@@ -1,4 +1,4 @@
-// What a pointer is: all known in the guest.
+// What a pointer is. The guest knows all of that.
 #include <string.h>
 
 #include "guest_calls.h"
@@ -37,7 +37,7 @@ static struct pointer look_up(CUdeviceptr address) {
   return pointer;
 }
 
-// What is answered for an address that is not ours, and for what does not apply to one that is.
+// Answers for an address that is not ours, and for an attribute that does not apply to one that is.
 static CUresult unknown(CUpointer_attribute attribute, void *data) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:

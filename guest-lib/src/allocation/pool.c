@@ -130,7 +130,8 @@ CUresult guest_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPro
   return result;
 }
 
-// Memory of a pool is open to a device when any memory of the pool's device is.
+// Opens the memory of a pool to a device, or closes it. Other memory of the pool's device is opened
+// with it.
 static CUresult open_to(struct pool *pool, int device, _Bool open) {
   const unsigned bit = 1u << device;
   struct session *borrower = session_of_device(device), *owner = session_of_device(pool->device);
@@ -144,7 +145,7 @@ static CUresult open_to(struct pool *pool, int device, _Bool open) {
   return result;
 }
 
-// Allocations of it live on.
+// A pool's allocations outlive it.
 CUresult guest_cuMemPoolDestroy(CUmemoryPool pool) {
   uint64_t handle = handle_of(pool);
   struct pool *found = pool_find(pool);

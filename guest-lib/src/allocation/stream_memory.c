@@ -19,7 +19,7 @@
 #include "streams/stream.h"
 #include "wire/order.h"
 
-// How many of a stream's frees an allocation looks through for one that fits.
+// So many of a stream's frees an allocation looks through for one that fits.
 #define LOOKED_THROUGH 32
 
 struct freed {
@@ -110,7 +110,7 @@ void pool_forget_all(void) {
   pool_empty_all();
 }
 
-// Memory freed on the stream that fits well, or 0.
+// Takes memory that was freed on the stream and fits well, and returns its address, or 0.
 static uint64_t use_again(struct session *session, uint64_t stream, uint64_t size, int device) {
   struct line *line = line_of(session, stream);
   if (!line) return 0;
@@ -121,7 +121,7 @@ static uint64_t use_again(struct session *session, uint64_t stream, uint64_t siz
     if (freed->device != device || freed->capacity < wanted) continue;
     if (freed->capacity - wanted > freed->capacity / 8) continue;
     uint64_t address = freed->address;
-    // The few before it close the gap.
+    // The few entries before it close the gap.
     memmove(&line->entries[line->first + 1], &line->entries[line->first],
             (i - line->first) * sizeof *freed);
     line->first++;
@@ -213,7 +213,7 @@ CUresult guest_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread
   struct allocation found;
   if (memory_find(dptr, &found)) {
     if (found.kind == ALLOCATION_MANAGED) return CUDA_ERROR_INVALID_VALUE;
-    // It waits for the device, as closing such memory does.
+    // To close such memory waits for the device.
     if (sharing_is_of_pool(&found)) return sharing_close(dptr, 1);
   }
   pthread_mutex_lock(&memory_lock);

@@ -36,7 +36,7 @@ struct mapping {
 static struct reservation *reservations;  // by address
 static size_t reservation_count, reservation_room;
 
-// The place of the first reservation that begins behind an address.
+// Returns the place of the first reservation that begins behind an address.
 static size_t reservations_until(uint64_t address) {
   size_t low = 0, high = reservation_count;
   while (low < high) {
@@ -49,7 +49,7 @@ static size_t reservations_until(uint64_t address) {
   return low;
 }
 
-// The one that has all of a range, or NULL.
+// Returns the reservation that has all of a range, or NULL.
 static struct reservation *reservation_of(uint64_t address, uint64_t size) {
   size_t i = reservations_until(address);
   if (!i) return NULL;
@@ -102,7 +102,7 @@ static _Bool find_in_mapping(struct holding *holding, uint64_t address, struct a
   return 1;
 }
 
-// Such memory is no context's: a reset leaves it.
+// Mapped memory belongs to no context, so that it outlives resets.
 static const struct holding_kind mapping_kind = {find_in_mapping, NULL, NULL};
 
 // Whether mappings side by side have all of a range; `whole`: and nothing else.
@@ -228,7 +228,7 @@ static _Bool is_of_one(uint64_t address, uint64_t size, int *device, _Bool *lend
 // Sets *access to what a description of access means, or *skip where nothing is to be done.
 // CUDA_ERROR_INVALID_VALUE when it means nothing.
 static CUresult read_access(const CUmemAccessDesc *desc, unsigned *access, _Bool *skip) {
-  // The host reaches nothing of it here, whatever is asked.
+  // The host never reaches such memory here, whatever is asked.
   *skip = desc->location.type == CU_MEM_LOCATION_TYPE_HOST;
   if (*skip) return CUDA_SUCCESS;
   if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !device_exists(desc->location.id))
@@ -339,7 +339,7 @@ CUresult guest_cuMemUnmap(CUdeviceptr ptr, size_t size) {
   CUresult result = ask_MemoryDisplace(session_here(), ptr, size, &answer);
   answer_free(&answer);
   if (!guest_is_lost()) {
-    // Errors of work before are for the next that synchronises.
+    // Errors of earlier work are for the next call that synchronises.
     if (result != (CUresult)answer.result) guest_async_error(session_here(), result);
     result = (CUresult)answer.result;
   }
@@ -370,7 +370,7 @@ static CUresult set_for_device(uint64_t address, uint64_t size, int device, unsi
     CUresult result = peer_join(session_of_device(device), session_of_device(owner));
     if (result) return result;
   }
-  // Of one session's devices, the memory's own is the only one that is told of.
+  // Where one session has both devices, its server is told only of the access of the memory's own.
   if (owner != device && session_of_device(device) == session_of_device(owner)) return CUDA_SUCCESS;
   pthread_mutex_lock(&memory_lock);
   CUresult result = set_access(address, size, session_of_device(device), access);
@@ -398,7 +398,7 @@ CUresult guest_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *lo
     return CUDA_ERROR_INVALID_VALUE;
   struct allocation found = {.device = location->id};
   pthread_mutex_lock(&memory_lock);
-  // Reserved, but not mapped: nobody may do anything there.
+  // Where addresses are reserved but not mapped, nobody may do anything.
   _Bool there = memory_find_locked(ptr, &found) || reservation_of(ptr, 1);
   const struct mapping *mapping = there ? mapping_at(ptr) : NULL;
   unsigned access = found.device == location->id ? found.access : 0;

@@ -108,7 +108,7 @@ static CUresult check_shape(const CUDA_ARRAY3D_DESCRIPTOR *of, unsigned levels, 
   return CUDA_SUCCESS;
 }
 
-// As many levels as there can be, or as are asked for.
+// Returns how many levels a mipmapped array gets: as many as were asked for, or as there can be.
 static unsigned levels_of(const CUDA_ARRAY3D_DESCRIPTOR *of, unsigned asked) {
   uint64_t longest = of->Width > of->Height ? of->Width : of->Height;
   if (!(of->Flags & (ARRAY_LAYERED | ARRAY_CUBE)) && of->Depth > longest) longest = of->Depth;
@@ -154,7 +154,7 @@ static CUresult create(const CUDA_ARRAY3D_DESCRIPTOR *of, unsigned levels, void 
   return result;
 }
 
-// Nothing uses it any more; its handles have been retired.
+// Ends an array that nothing uses any more, and whose handles have been retired.
 static void end(void *object, _Bool tell) {
   struct array *array = object;
   if (tell) put_ArrayDestroy(session_here(), array->wire);

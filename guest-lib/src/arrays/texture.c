@@ -30,7 +30,8 @@ static struct object **bucket_of(uint64_t value) {
   return &objects[(value * 0x9e3779b97f4a7c15ull) >> 52];
 }
 
-// Where it hangs, with the lock held; the link is NULL when there is none.
+// Returns the link to an object, which is NULL when there is no such object. The caller holds the
+// lock.
 static struct object **find(uint64_t value, _Bool surface) {
   struct object **link = bucket_of(value);
   while (*link && ((*link)->value != value || (*link)->surface != surface)) link = &(*link)->next;
@@ -78,7 +79,7 @@ CUresult resource_read(const CUDA_RESOURCE_DESC *from, struct resource *to) {
 
 // ---- life --------------------------------------------------------------------------------------
 
-// Keeps what the server made. An error of earlier commands may come with it: then it is given back.
+// Keeps what the server made. If an error of earlier commands came with it, it is given back.
 static CUresult keep(struct session *session, CUresult result, struct answer *answer,
                      uint64_t value, struct object *object, unsigned long long *out) {
   if (result) {
@@ -181,7 +182,7 @@ CUresult guest_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE
 CUresult guest_cuTexObjectDestroy(CUtexObject texObject) { return destroy(texObject, 0); }
 CUresult guest_cuSurfObjectDestroy(CUsurfObject surfObject) { return destroy(surfObject, 1); }
 
-// What an object was made of.
+// Copies what is known of an object. CUDA_ERROR_INVALID_VALUE when there is no such object.
 static CUresult read(uint64_t value, _Bool surface, struct object *copy) {
   pthread_mutex_lock(&lock);
   const struct object *object = *find(value, surface);

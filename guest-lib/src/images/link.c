@@ -12,7 +12,7 @@
 #include "setup/log.h"
 #include "wire/answer.h"
 
-// Of an input's name, which is only for messages.
+// The longest name of an input that is sent. Names are only for messages.
 #define NAME_MAX_BYTES 4096
 // Past this nobody has an image; the number is the server's.
 #define IMAGE_MAX (1ull << 30)

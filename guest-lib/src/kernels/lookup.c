@@ -205,8 +205,8 @@ static CUresult take_into_use(struct module *module, struct global *global) {
   return global->managed ? library_share_beside(module, global) : CUDA_SUCCESS;
 }
 
-// Where the program finds a variable: on the thread's device; one that is managed, where its
-// library was loaded first.
+// Finds a variable where the program is told that it lies: on the device of the thread's session;
+// one that is managed, on the device where its library was loaded first.
 static CUresult find_global(struct module **module, const char *name, _Bool managed_only,
                             struct global **found) {
   struct module *first = *module;

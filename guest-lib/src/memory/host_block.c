@@ -18,7 +18,8 @@
 struct host_block {
   struct holding holding;
   const void *owner;
-  // By session: allocations that its device reaches; none: it has nothing there.
+  // By session: how many allocations its device reaches. While it is 0, the device has nothing
+  // there.
   unsigned mapped[SESSIONS_MAX];
   _Bool stale[SESSIONS_MAX];  // the device may have there what a former allocation left
   _Bool small;
@@ -108,7 +109,7 @@ struct host_block *host_block_make(uint64_t size, const void *owner) {
   return block;
 }
 
-// The first of `pages` free ones in a row, or -1.
+// Returns the first of `pages` free pages in a row, or -1.
 static int find_pages(const struct host_block *block, unsigned pages) {
   if (PAGES_PER_GRANULE - block->used < pages) return -1;
   unsigned run = 0;

@@ -22,7 +22,7 @@
 #include "wire/enter.h"
 #include "wire/order.h"
 
-// By address. Under the lock of memory, like all of this.
+// All pinned ranges, by address. The memory lock guards them.
 static struct host_range *ranges;
 static size_t count, room;
 
@@ -97,7 +97,7 @@ static CUresult finish_work(const struct host_range *range, _Bool wanted) {
 
 // ---- where the device has it -------------------------------------------------------------------
 
-// With the lock held.
+// Returns the range whose address for devices `address` is, or NULL. The caller holds the lock.
 static struct host_range *on_device_locked(uint64_t address) {
   struct host_range *range = NULL;
   const void *base = host_block_owner(address);
@@ -119,10 +119,11 @@ _Bool host_find_on_device(uint64_t address, struct host_range *found) {
   return range != NULL;
 }
 
-// Registered memory gets an address when it is first asked for. With the lock held.
+// Returns the address of a range for devices. Registered memory gets one when it is first asked
+// for. The caller holds the lock.
 static uint64_t device_address(struct host_range *range) {
   if (range->device) return range->device;
-  // As far from the start of a page as in the program.
+  // The address lies as far from the start of a page as the program's does.
   uint64_t over = (uintptr_t)range->base % WIRE_PAGE;
   range->block = host_block_make(over + range->size, range->base);
   if (range->block) range->device = host_block_address(range->block) + over;
@@ -164,7 +165,7 @@ void *host_use(const void *pointer) {
 
 void host_used(void) { atomic_fetch_sub(&users, 1); }
 
-// From now on the library goes by the second view.
+// Has the library go by the second view from now on, and waits for those that do not yet.
 static void use_views(void) {
   viewed = 1;
   while (users) sched_yield();
@@ -182,7 +183,7 @@ _Bool host_is_only_here(uint64_t address) {
   return here;
 }
 
-// With the lock held.
+// Shares a range with the device of the thread's session. The caller holds the lock.
 static CUresult share(struct host_range *range) {
   uint64_t address = range->device, size = range->size;
   CUresult result = host_block_map(range->block);
@@ -309,7 +310,8 @@ static CUresult take(void *p, int registered, CUresult absent, struct host_range
 
 // ---- entry points ------------------------------------------------------------------------------
 
-// With the lock held.
+// Takes memory for a range in the window, or elsewhere when there is no room. The caller holds the
+// lock.
 static void *allocate(size_t size, struct host_range *range) {
   range->block = host_block_take(size, &range->device);
   if (range->block) return (void *)(uintptr_t)range->device;

@@ -32,7 +32,7 @@ struct budget {
   uint64_t pinned_limit;   // of pinned memory, what does not count towards the limit
   uint64_t pinned;         // bytes of pinned memory that the device reaches
   uint64_t raised;         // what limits of the context were raised by
-  uint64_t charged;        // bytes the session has on the server, less what has limits of its own
+  uint64_t charged;        // bytes that count towards `limit`
   uint64_t beside;         // of them, those beside the window
   uint64_t leaving_bytes;  // of them, in granules whose every allocation is leaving
   struct leaving *queue;   // [first, first + count) of `room`
@@ -66,7 +66,7 @@ void memory_discharge(struct session *session, uint64_t bytes) {
   session->budget->charged -= bytes;
 }
 
-// ---- what has a limit of its own ---------------------------------------------------------------
+// ---- pinned memory, and limits of the context --------------------------------------------------
 
 _Bool memory_pinned_is_apart(struct session *session) { return session->budget->pinned_limit != 0; }
 

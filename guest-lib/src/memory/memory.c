@@ -73,7 +73,7 @@ static struct block *block_at(uint64_t address) {
   return holding && holding->kind == &block_kind ? (struct block *)holding : NULL;
 }
 
-// Managed memory is for all devices that reach it.
+// Lends managed memory to all devices that can reach it.
 static void open_managed(struct block *block) {
   peer_lend_to_joined(&block->holding);
   if (block->holding.borrowers) pages_open_to(block->holding.address, block->holding.borrowers);
@@ -134,7 +134,7 @@ static void end_block(struct session *session, struct block *block, _Bool tell) 
 
 // ---- small allocations -------------------------------------------------------------------------
 
-// A run of `units` free ones in `small`, or -1.
+// Returns where a run of `units` free units begins, or -1.
 static int find_units(struct small *small, unsigned units) {
   if (small->free_units < units) return -1;
   unsigned run = 0;
@@ -254,7 +254,7 @@ CUresult memory_leave(uint64_t address, uint64_t *capacity) {
   struct record *record = record_at(address);
   if (!record) return CUDA_ERROR_INVALID_VALUE;
   struct block *block = block_at(address);
-  // The stream that it leaves on may be another device's.
+  // It may be freed on a stream of another device.
   struct thread_session before = session_switch(block->holding.session);
   memory_pools->count_free(record->pool, record->size);
   record->size = 0;

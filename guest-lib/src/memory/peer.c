@@ -163,7 +163,7 @@ void peer_close(struct session *borrower, struct session *owner) {
 
 // ---- contexts ----------------------------------------------------------------------------------
 
-// The place of the grant, or the end.
+// Returns the link to a grant, or the last link of the list when there is none.
 static struct grant **grant_at(uint64_t context, uint64_t peer) {
   struct grant **link = &grants;
   while (*link && !((*link)->context == context && (*link)->peer == peer)) link = &(*link)->next;

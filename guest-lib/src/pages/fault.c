@@ -12,9 +12,10 @@
 #include "setup/log.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-// Who had SIGSEGV before us. Written with the lock held; handlers read it without.
+// The handler that SIGSEGV had before ours. It is written with the lock held; handlers read it
+// without.
 static struct sigaction before;
-// Where a handler returns to that the kernel called.
+// The address that a handler returns to when the kernel has called it.
 static void *_Atomic restorer;
 
 // Whether the access was a write, where the machine tells.
@@ -35,7 +36,8 @@ static void die(int signal) {
   sigaction(signal, &standard, NULL);
 }
 
-// The program's own handler, or the end of the process, which comes when the access is repeated.
+// Calls the program's own handler, or has the process end, which it does when the access is
+// repeated.
 static void pass_on(int signal, siginfo_t *info, void *context, _Bool nested) {
   struct sigaction next = before;
   _Bool sent = info->si_code <= 0;
@@ -53,8 +55,8 @@ static void pass_on(int signal, siginfo_t *info, void *context, _Bool nested) {
   }
 }
 
-// The program's handler may call us, if it found us there and we put ourselves before it again:
-// then neither of us knows the fault.
+// The program's handler may call ours, if it found ours in place, and ours was put before it again.
+// A fault that comes this way is known to neither.
 static void on_fault(int signal, siginfo_t *info, void *context) {
   if (info->si_code > 0) own_fault();
   int error = errno;

@@ -24,7 +24,7 @@
 #include "wire/enter.h"
 #include "wire/order.h"
 
-// What the host changes travels in pieces of so many bytes.
+// What the host changes is compared and sent in pieces of so many bytes.
 #define PIECE 4u
 // How often MERGED pages are looked at while work runs: soon, and less and less often while nothing
 // changes; a program that waits for the work gets what has changed anyhow. For each page it takes
@@ -87,7 +87,7 @@ void merged_forget(struct range *range) {
   range->twin = NULL;
 }
 
-// The bytes of a page that are the range's, from the page's start.
+// Sets *begin and *end to which bytes of a page are the range's.
 static void bounds(const struct range *range, uint32_t page, uint32_t *begin, uint32_t *end) {
   uint64_t at = range->address + page * PAGE;
   *begin = 0;
@@ -99,7 +99,8 @@ static void bounds(const struct range *range, uint32_t page, uint32_t *begin, ui
 
 // ---- to the device -----------------------------------------------------------------------------
 
-// A word that stands alone may say that others are there: it goes after them.
+// A run of at most so many bytes may be a flag which says that other bytes are there. It is sent
+// after them.
 #define ALONE 8u
 
 struct reading {
@@ -114,7 +115,8 @@ static void read_changed(void *data) {
   if (r->changed) memcpy(r->now, r->view, r->bytes);
 }
 
-// What the program has closed is still the device's, and what it has unmapped is as it was.
+// Reads memory that the program has closed, which a device could still read. What the program has
+// unmapped counts as unchanged.
 static void read_closed(struct reading *r) {
   r->changed = own_read(r->view, r->now, r->bytes) && memcmp(r->now, r->twin, r->bytes) != 0;
 }
@@ -225,7 +227,7 @@ _Bool merged_bring(struct session *session, uint64_t address, uint64_t bytes,
   return good;
 }
 
-// What a word of the host becomes: bytes that only the device has changed are the device's.
+// Returns what a word of the host becomes: it gets the bytes that only the device has changed.
 static uint64_t blend(uint64_t host, uint64_t before, uint64_t device) {
   if (host == before) return device;
   uint64_t result = host;
@@ -236,8 +238,9 @@ static uint64_t blend(uint64_t host, uint64_t before, uint64_t device) {
   return result;
 }
 
-// The device's bytes of a page, `bytes` of them, come to those that the host has not changed. Whole
-// words at once: a host that looks meanwhile sees no half of a number.
+// Merges `bytes` bytes of the device into those of the host: all come that the host has not
+// changed. Whole words are written at once, so that a host that looks meanwhile sees no half of a
+// number.
 struct merging {
   char *view, *twin;
   const char *device;
@@ -267,7 +270,7 @@ static void merge_words(void *data) {
   }
 }
 
-// To what the program has closed, as a device's write would come there.
+// Merges into memory that the program has closed, where a device could still write.
 static void merge_closed(const struct merging *m) {
   static atomic_flag said = ATOMIC_FLAG_INIT;
   char now[PAGE], twin[PAGE];
@@ -335,7 +338,8 @@ static _Bool unseen(struct session *session, const struct range *range) {
          !(range->seen && range->seen_at == pages_generation);
 }
 
-// Nothing runs: allocated memory is as it is while nobody touches it.
+// Makes the MERGED pages of allocated memory CLEAN, when no work is under way that could change
+// them.
 static void retire(struct session *session, struct range *range) {
   for (uint32_t at = 0, end; at < range->count && range->merged; at = end) {
     end = pages_run(range, at, range->count);

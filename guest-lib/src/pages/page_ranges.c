@@ -110,8 +110,8 @@ CUresult pages_share_own(struct session *session, uint64_t address, uint64_t siz
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-// The range that a touch under way writes to must stay until it is there, and what is looked at
-// until nobody does.
+// Returns the range that has an address, once no touch is bringing pages of it and no thread looks
+// at it without the lock. The lock is let go meanwhile.
 static struct range *find_settled(uint64_t address) {
   struct range *range = pages_find(address);
   while (range && (range->users || memchr(range->states, COMING, range->count))) {
@@ -162,7 +162,7 @@ CUresult pages_share_variable(uint64_t address, uint64_t size) {
   pthread_mutex_lock(&pages_lock);
   struct range *range = find_settled(begin), *fresh = NULL;
   if (range && range == pages_find(end - 1)) {
-    // What is open of it lacks the new one's bytes.
+    // Pages that are open lack the bytes of the new variable, so they are closed.
     pages_push(range, 0, range->count, 0);
     pages_send_gathered(session_here());
   } else if (range || pages_find(end - 1) || !(fresh = calloc(1, sizeof *range + count)) ||

@@ -34,20 +34,22 @@ uint64_t pages_variable_here(struct session *session, uint64_t address) {
   return here;
 }
 
-// The range, if it has variables and is another session's. With the lock.
+// Returns the range at an address if it has variables and is another session's, else NULL. The
+// caller holds the lock.
 static struct range *elsewhere(uint64_t address, struct session *session) {
   struct range *range = pages_find(address);
   return range && range->extents && range->session != session ? range : NULL;
 }
 
-// With the lock.
+// Moves a range to a session. The caller holds the lock.
 static void move(struct range *range, struct session *session) {
   pages_open_whole(range);
   range->session = session;
   pages_moves++;
 }
 
-// Nobody waits for work with the lock: functions of the program may touch pages meanwhile.
+// Moves a range once the work of its session is done. That is not waited for with the lock held, as
+// functions of the program may touch pages meanwhile.
 static void move_settled(uint64_t address, struct session *session) {
   pthread_mutex_lock(&pages_lock);
   struct range *range = elsewhere(address, session);
@@ -84,7 +86,8 @@ void pages_leave_session(void) {
   pthread_mutex_unlock(&pages_lock);
 }
 
-// Those of others that the thread's device has, too. Work of graphs may use any of them.
+// The address of a range that is another session's, and has a variable that the device of the
+// thread's session has, too. Work of graphs may use any of them.
 static uint64_t wanted_here;
 static void find_wanted(struct range *range) {
   struct session *session = session_here();

@@ -70,7 +70,7 @@ _Bool pages_protect(struct range *range, uint32_t from, uint32_t to, int protect
 
 // ---- to the device -----------------------------------------------------------------------------
 
-// Short runs on their way into one message: their bytes, and behind them the table of runs.
+// Short runs that are going to travel in one message: their bytes, with the table of runs behind.
 static unsigned char gathered[GATHER_BYTES + GATHER_RUNS * sizeof(struct wire_page_run)];
 static struct wire_page_run gathered_runs[GATHER_RUNS];
 static uint32_t gathered_count;
@@ -119,7 +119,7 @@ static void send_run(const struct range *range, uint32_t from, uint32_t to) {
   }
 }
 
-// Of fresh pages, those that were touched.
+// Sends those of FRESH pages that were ever touched.
 static void send_fresh(struct range *range, uint32_t from, uint32_t to) {
   if (!backing_knows_data()) return send_run(range, from, to);
   uint64_t at = range->address + from * PAGE, end = range->address + to * PAGE;
@@ -132,7 +132,7 @@ static void send_fresh(struct range *range, uint32_t from, uint32_t to) {
   }
 }
 
-// The pages are closed first, so that nothing changes any more.
+// Pages are closed before they are sent, so that nothing changes any more.
 void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep) {
   if (range->own) return merged_push(session_here(), range, from, to);
   if (from < range->first) from = range->first;
@@ -183,7 +183,7 @@ static struct session *late_owner(void) {
   return NULL;
 }
 
-// The lock is let go meanwhile.
+// Waits until a session's device has the pages that were sent to it. The lock is let go meanwhile.
 static void await_owner(struct session *owner) {
   const uint64_t until = owner->pages_sent;
   pthread_mutex_unlock(&pages_lock);
@@ -334,7 +334,8 @@ static _Bool bring(const struct range *range, uint32_t from, uint32_t pages) {
   return settled;
 }
 
-// The system allows no more pieces: all pages come and open as one.
+// The way out when the system allows a process no more pieces of memory: the range becomes one
+// piece.
 void pages_open_whole(struct range *range) {
   for (uint32_t at = 0, end; at < range->count; at = end) {
     if (range->states[at] == COMING) {

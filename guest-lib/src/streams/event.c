@@ -202,7 +202,7 @@ CUresult event_record_all(CUevent hEvent, uint64_t context) {
   if (!event || event->context != context) return CUDA_ERROR_INVALID_HANDLE;
   struct session *session = session_here();
   CUresult result = put_ContextRecord(session, handle_of(hEvent));
-  // Of no stream in particular: what settles one alone says nothing of it.
+  // The event is of no stream in particular, so that what settles one stream says nothing of it.
   atomic_store(&event->stream, BATCH_NO_STREAM);
   atomic_store(&event->recorded, batch_sequence(session));
   return result || !is_shared(event) ? result : acknowledge(session);
