@@ -3,6 +3,7 @@
 #include "wire/batch.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -43,6 +44,31 @@ static _Bool check_order(struct server *server, const struct wire_header *h, voi
   if (h->op == WIRE_cuMemsetD32Async)
     CHECK(((const struct wire_cuMemsetD32Async *)h)->ui == next_value++);
   return 0;
+}
+
+static _Bool check_padding(struct server *server, const struct wire_header *h, void *context) {
+  (void)server, (void)context;
+  if (h->op == WIRE_cuEventCreate) CHECK(((const struct wire_cuEventCreate *)h)->pad0 == 0);
+  return 0;
+}
+
+// Nothing of the program's memory is sent but what it copies, also where it was freed before.
+static void padding_is_nothing_of_the_programs(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {  // only from the second time on is large memory the heap's
+    char *secret = malloc(2 * MIB);
+    CHECK(secret);
+    memset(secret, 0x5a, 2 * MIB);
+    __asm__ volatile("" : : "r"(secret) : "memory");
+    free(secret);
+  }
+  struct server *server = session_start(64 * MIB, (struct server_hook){check_padding, NULL});
+  for (int i = 0; i < 200; i++) {
+    CUevent event;
+    assert_int_equal(cuEventCreate(&event, 0), CUDA_SUCCESS);
+  }
+  assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+  assert_int_equal(server_count(server, WIRE_cuEventCreate), 200);
 }
 
 // More than two buffers and the sockets hold, so that the caller has to wait for room.
@@ -560,6 +586,7 @@ static void a_success_without_its_results(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(padding_is_nothing_of_the_programs),
       cmocka_unit_test(full_buffers_keep_the_order),
       cmocka_unit_test(payloads_of_all_sizes),
       cmocka_unit_test(large_payloads_keep_the_order),

@@ -48,6 +48,24 @@ static unsigned long long total(const int *data) {
   return result;
 }
 
+static cudaTextureObject_t texture_of(int *data) {
+  cudaResourceDesc resource = {};
+  resource.resType = cudaResourceTypeLinear;
+  resource.res.linear.devPtr = data;
+  resource.res.linear.desc = cudaCreateChannelDesc<int>();
+  resource.res.linear.sizeInBytes = bytes;
+  cudaTextureDesc description = {};
+  cudaTextureObject_t texture;
+  CHECK(cudaCreateTextureObject(&texture, &resource, &description, nullptr));
+  return texture;
+}
+
+static void say_memory_of(cudaTextureObject_t texture, const int *data) {
+  cudaResourceDesc resource;
+  CHECK(cudaGetTextureObjectResourceDesc(&resource, texture));
+  printf("a texture of %s memory\n", resource.res.linear.devPtr == data ? "its" : "other");
+}
+
 static void say(const char *what, unsigned long long value) { printf("%s: %llu\n", what, value); }
 
 // What cudaMemcpy is for who asks for a default stream of each thread.
@@ -153,6 +171,12 @@ int main() {
   unsigned long long seen = 0;
   for (int i = 0; i < count; i++) seen += pinned[i];
   say("through the host", seen);
+  // From pinned memory to one device, in a stream of the other.
+  for (int i = 0; i < count; i++) pinned[i] = i & 15;
+  CHECK(cudaMemcpyAsync(memory[0], pinned, bytes, cudaMemcpyHostToDevice, there));
+  CHECK(cudaStreamSynchronize(there));
+  say("by the other's stream", total(memory[0]));
+  CHECK(cudaMemcpy(pinned, memory[last], bytes, cudaMemcpyDeviceToHost));
   CHECK(cudaMemcpy(plain, memory[last], bytes, cudaMemcpyDeviceToHost));
   printf("%s\n", memcmp(plain, pinned, bytes) ? "differs" : "the same");
 
@@ -254,10 +278,18 @@ int main() {
   say("the last thread", sums[last]);
 
   // One starts anew, and the others keep what they have.
+  CHECK(cudaSetDevice(0));
+  const cudaTextureObject_t first_texture = texture_of(memory[0]);
+  CHECK(cudaSetDevice(last));
+  say_memory_of(texture_of(memory[last]), memory[last]);
+  CHECK(cudaSetDevice(0));
+  say_memory_of(first_texture, memory[0]);
   CHECK(cudaSetDevice(last));
   CHECK(cudaDeviceReset());
   CHECK(cudaSetDevice(0));
   say("the first again", total(memory[0]));
+  say_memory_of(first_texture, memory[0]);
+  CHECK(cudaDestroyTextureObject(first_texture));
   CHECK(cudaSetDevice(last));
   CHECK(cudaMalloc(&memory[last], bytes));
   fill<<<blocks, 256>>>(memory[last], 1);

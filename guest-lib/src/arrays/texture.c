@@ -13,7 +13,8 @@
 
 struct object {
   struct object *next;
-  uint64_t value;  // the driver's
+  struct session *session;  // whose server has made it
+  uint64_t value;           // its driver's: another session's may have the same
   uint64_t context;
   _Bool surface, has_view;
   CUDA_RESOURCE_DESC resource;
@@ -30,12 +31,17 @@ static struct object **bucket_of(uint64_t value) {
   return &objects[(value * 0x9e3779b97f4a7c15ull) >> 52];
 }
 
-// Returns the link to an object, which is NULL when there is no such object. The caller holds the
-// lock.
+// Returns the link to an object, which is NULL when there is no such object. Where two sessions
+// have one of that value, the thread's session comes first. The caller holds the lock.
 static struct object **find(uint64_t value, _Bool surface) {
-  struct object **link = bucket_of(value);
-  while (*link && ((*link)->value != value || (*link)->surface != surface)) link = &(*link)->next;
-  return link;
+  const struct session *session = session_here();
+  struct object **link = bucket_of(value), **found = NULL;
+  for (; *link; link = &(*link)->next) {
+    if ((*link)->value != value || (*link)->surface != surface) continue;
+    if ((*link)->session == session) return link;
+    found = link;
+  }
+  return found ? found : link;
 }
 
 CUresult resource_read(const CUDA_RESOURCE_DESC *from, struct resource *to) {
@@ -87,6 +93,7 @@ static CUresult keep(struct session *session, CUresult result, struct answer *an
     free(object);
     return result;
   }
+  object->session = session;
   object->value = value;
   object->context = context_current_handle();
   pthread_mutex_lock(&lock);
@@ -104,30 +111,32 @@ static CUresult destroy(uint64_t value, _Bool surface) {
   if (object) *link = object->next;
   pthread_mutex_unlock(&lock);
   if (!object) return CUDA_ERROR_INVALID_VALUE;
+  struct session *session = object->session;
   free(object);
-  return put_TextureDestroy(session_here(), value);
+  return put_TextureDestroy(session, value);
 }
 
-static void forget(uint64_t context, _Bool tell) {
+// Forgets the objects of a session that were made in a context; in all of them where it is 0.
+static void forget(struct session *session, uint64_t context, _Bool tell) {
   pthread_mutex_lock(&lock);
   for (unsigned i = 0; i < BUCKETS; i++) {
     struct object **link = &objects[i];
     while (*link) {
       struct object *object = *link;
-      if (context && object->context != context) {
+      if (object->session != session || (context && object->context != context)) {
         link = &object->next;
         continue;
       }
       *link = object->next;
-      if (tell) put_TextureDestroy(session_here(), object->value);
+      if (tell) put_TextureDestroy(session, object->value);
       free(object);
     }
   }
   pthread_mutex_unlock(&lock);
 }
 
-void texture_forget_all(void) { forget(0, 0); }
-void texture_destroy_of(uint64_t context) { forget(context, 1); }
+void texture_forget_all(struct session *session) { forget(session, 0, 0); }
+void texture_destroy_of(struct session *session, uint64_t context) { forget(session, context, 1); }
 
 // ---- entry points ------------------------------------------------------------------------------
 

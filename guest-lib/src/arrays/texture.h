@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
+#include "session/session.h"
 
 // Flags that the header of the driver has as macros.
 enum {
@@ -24,9 +25,9 @@ struct resource {
 // CUDA_ERROR_INVALID_VALUE for what is no array, or no memory, of the program.
 CUresult resource_read(const CUDA_RESOURCE_DESC *from, struct resource *to);
 
-// To be called after a reset of the context: forgets all objects.
-void texture_forget_all(void);
-// Destroys the objects that were made in a created context that ends. The thread is in its session.
-void texture_destroy_of(uint64_t context);
+// To be called after a reset of the context: forgets all objects of the session.
+void texture_forget_all(struct session *session);
+// Destroys the objects that were made in a created context of the session that ends.
+void texture_destroy_of(struct session *session, uint64_t context);
 
 #endif

@@ -45,7 +45,10 @@ static _Bool is_waited_for(const struct copy *copy) {
 }
 
 static CUresult finish(struct batch *batch) {
-  return box_is_empty(&batch->last.box) ? CUDA_SUCCESS : copy_route(&batch->last);
+  if (box_is_empty(&batch->last.box)) return CUDA_SUCCESS;
+  // A copy that was refused after it may have named things of another session.
+  session_use(batch->last.session);
+  return copy_route(&batch->last);
 }
 
 static CUresult add(struct batch *batch, struct copy *copy) {

@@ -23,6 +23,9 @@ struct copy {
   // The same call makes another copy behind this one, and waits for both there.
   _Bool covered;
 
+  // It is made for a stream that has come to it: what the host has is what is to be copied.
+  _Bool in_turn;
+
   // What copy_resolve finds out beside the places of the ends.
   struct session *session;  // whose stream it is: that of the thread
   _Bool line;               // one run of bytes at both ends

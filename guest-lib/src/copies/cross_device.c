@@ -29,7 +29,8 @@ static struct box_end stage_at(const void *memory, const struct box *box) {
 // has been read when this returns, what comes down is there.
 static CUresult move(const struct box_end *to, const struct box_end *from, const struct box *box,
                      struct session *session, uint64_t stream, _Bool up) {
-  struct copy copy = {.to = *to, .from = *from, .box = *box, .stream = stream, .async = up};
+  struct copy copy = {
+      .to = *to, .from = *from, .box = *box, .stream = stream, .async = up, .in_turn = 1};
   struct thread_session before = session_switch(session);
   CUresult result = copy_make(&copy);
   session_back(before);

@@ -11,10 +11,11 @@
 #include "wire/answer.h"
 
 // Whether a located copy from the program's memory has to be late: never while no such work was
-// ever put on a stream and no answer is awaited.
+// ever put on a stream and no answer is awaited, and never for a copy whose turn it is.
 _Bool late_is_due_slow(const struct copy *copy);
 static inline _Bool late_is_due(const struct copy *copy) {
-  return (pending_seen || answers_expected(copy->session)) && late_is_due_slow(copy);
+  return (pending_seen || answers_expected(copy->session)) && !copy->in_turn &&
+         late_is_due_slow(copy);
 }
 // Puts a late upload on the copy's stream. The program's memory has to stay until then.
 // CUDA_ERROR_OUT_OF_MEMORY, or what the posting of a host function returns.

@@ -19,7 +19,7 @@ static inline __attribute__((always_inline)) CUresult make(enum box_place to_pla
   copy.box = box_row(bytes);
   copy.async = how & ASYNC;
   copy.named = how & NAMED;
-  copy.covered = copy.across = 0;
+  copy.covered = copy.in_turn = copy.across = 0;
   CUresult result = stream_for_work(stream, per_thread, &copy.stream);
   return result ? result : copy_make(&copy);
 }

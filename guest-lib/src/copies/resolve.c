@@ -104,6 +104,14 @@ static inline CUresult check_name(struct copy *copy, struct box_end *end) {
   return CUDA_SUCCESS;
 }
 
+// Does the same for a call that has no such name, where more than one device may have the memory.
+static void look_at_host_ends(struct copy *copy) {
+  struct box_end *ends[2] = {&copy->to, &copy->from};
+  for (int i = 0; i < 2; i++)
+    if (ends[i]->place == BOX_HOST && memory_is_shared(host_on_device(pointer_of(ends[i]))))
+      ends[i]->place = BOX_EITHER;
+}
+
 // Registered memory that the device reaches is where the device has it.
 static inline const void *translate(struct box_end *end) {
   const void *pointer = host_on_device(pointer_of(end));
@@ -161,6 +169,9 @@ CUresult copy_resolve(struct copy *copy) {
     if (!result) result = check_name(copy, &copy->from);
     if (result) return result;
   }
-  if (sessions_many() && goes_across(copy)) return CUDA_SUCCESS;
+  if (sessions_many()) {
+    if (!copy->named) look_at_host_ends(copy);
+    if (goes_across(copy)) return CUDA_SUCCESS;
+  }
   return copy->named ? check_named(copy) : locate_both(copy);
 }

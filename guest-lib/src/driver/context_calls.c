@@ -33,8 +33,8 @@ CUresult guest_cuCtxDestroy_v2(CUcontext ctx) {
   module_destroy_of(handle);
   stream_destroy_of(handle);
   event_destroy_of(handle);
-  texture_destroy_of(handle);
-  reference_destroy_of(handle);
+  texture_destroy_of(session_here(), handle);
+  reference_destroy_of(session_here(), handle);
   array_destroy_of(handle);
   memory_destroy_of(handle);
   peer_forget_context(handle);

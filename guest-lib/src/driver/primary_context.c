@@ -44,8 +44,8 @@ static CUresult reset(int device) {
   event_forget_all(session_here());
   module_forget_all(session_here());
   exec_forget_all(session_here());
-  texture_forget_all();
-  reference_destroy_of(0);
+  texture_forget_all(session);
+  reference_destroy_of(session, 0);
   array_forget_all();
   host_function_forget_all(session);
   memory_forget_all(session_here());

@@ -83,10 +83,11 @@ void reference_forget_of(uint64_t module) {
   pthread_mutex_unlock(&lock);
 }
 
-void reference_destroy_of(uint64_t context) {
+void reference_destroy_of(const struct session *session, uint64_t context) {
   pthread_mutex_lock(&lock);
   for (struct reference **link = &references; *link;)
-    if (!(*link)->module && (!context || (*link)->context == context))
+    if (!(*link)->module && (!context || (*link)->context == context) &&
+        handle_session(WIRE_KIND_REFERENCE, (*link)->handle) == session)
       drop(link);
     else
       link = &(*link)->next;

@@ -6,9 +6,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "base/ablation.h"
@@ -35,6 +34,7 @@ struct outbox {
   unsigned sender_naps;   // left to it, see nap(): it looks by itself, and is not woken
   uint64_t nap_sequence;  // of the last command when it last looked
   _Bool sender_polling;   // it waits for the server's bytes, not for the condition
+  _Bool started;          // the sender's thread
   int sender_kick;        // eventfd that ends such a wait
   // Something was sent since the server last said that it has taken everything up.
   _Atomic _Bool in_flight;
@@ -46,10 +46,10 @@ struct outbox {
 _Bool outbox_make(struct session *session) {
   struct outbox *outbox = session->outbox;
   if (outbox) return 1;
-  outbox = aligned_alloc(64, sizeof *outbox);
-  if (!outbox) return 0;
-  // The buffers are left alone: what was never written costs no memory.
-  memset(outbox, 0, offsetof(struct outbox, buffers));
+  // Pages of zeros, of which those that are never written cost no memory. Memory of the heap would
+  // be wrong: what the program had there would be sent with the padding of frames.
+  outbox = mmap(NULL, sizeof *outbox, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (outbox == MAP_FAILED) return 0;
   pthread_mutex_init(&outbox->send_lock, NULL);
   pthread_mutex_init(&outbox->lock, NULL);
   pthread_cond_init(&outbox->sender_wanted, NULL);
@@ -407,7 +407,11 @@ static void *sender(void *of) {
 
 int batch_start(struct session *session) {
   struct outbox *outbox = session->outbox;
+  // After a cuInit that failed for another session, it is there.
+  if (outbox->started) return 0;
   outbox->sender_kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (outbox->sender_kick < 0) return errno;
-  return thread_start(sender, session, 256 << 10);
+  const int error = thread_start(sender, session, 256 << 10);
+  outbox->started = !error;
+  return error;
 }
