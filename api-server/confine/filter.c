@@ -181,7 +181,7 @@ static int write_steps(FILE *steps) {
   rewind(steps);
   while (fread(&step, sizeof step, 1, steps) == 1)
     printf("{%u, %u, %u, %uu},\n", step.code, step.jt, step.jf, step.k);
-  return ferror(steps) || fflush(stdout) != 0 ? -errno : 0;
+  return ferror(steps) || ferror(stdout) || fflush(stdout) != 0 ? -EIO : 0;
 }
 
 int main(void) {

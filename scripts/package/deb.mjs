@@ -77,6 +77,6 @@ export async function buildArchive(stage, archive, { epoch }) {
  * @param {string} epoch
  */
 async function evenOut(stage, epoch) {
-  await ask(['find', stage, '-type', 'd', '-exec', 'chmod', '0755', '{}', '+']);
+  await ask(['find', stage, '-type', 'd', '-exec', 'chmod', '00755', '{}', '+']);
   await ask(['find', stage, '-exec', 'touch', '-h', '-d', `@${epoch}`, '{}', '+']);
 }
