@@ -86,8 +86,8 @@ interface Layered {
   folder: string;
   readme: string;
   heading: RegExp;
-  /** Where its objects are built; absent: nothing of it is native. */
-  objects?: string;
+  /** The target that its objects are made for, as a folder of the build; absent: nothing of it is native. */
+  target?: string;
 }
 
 /** Folders that know only themselves and those above them in a table. */
@@ -96,13 +96,13 @@ const layered: Layered[] = [
     folder: 'api-server/executor',
     readme: 'api-server/README.md',
     heading: /^\| in `executor\/` \| holds \|$/m,
-    objects: 'api-server/CMakeFiles/executor.dir/executor',
+    target: 'api-server/CMakeFiles/executor.dir',
   },
   {
     folder: 'guest-lib/src',
     readme: 'guest-lib/README.md',
     heading: /^\| in `src\/` \| holds \|$/m,
-    objects: 'guest-lib/CMakeFiles/guest_objects.dir/src',
+    target: 'guest-lib/CMakeFiles/guest_objects.dir',
   },
   {
     folder: 'monitor/src',
@@ -110,6 +110,31 @@ const layered: Layered[] = [
     heading: /^\| in `src\/` \| holds \|$/m,
   },
 ];
+
+interface Unit {
+  /** From the build folder. */
+  object: string;
+  /** What it is made of, from the root: several sources, where they are compiled as one. */
+  sources: string[];
+}
+
+/** What a target is compiled to, of the sources of a folder. */
+function units(target: string, folder: string): Unit[] {
+  const commands = path.join(build, 'compile_commands.json');
+  if (!existsSync(commands)) return [];
+  const listed: { file: string; command: string }[] = JSON.parse(readFileSync(commands, 'utf8'));
+  return listed
+    .map(({ file, command }) => ({ file, output: / -o (\S+) /.exec(command)?.[1] ?? '' }))
+    .filter(({ output }) => output.startsWith(`${target}/`))
+    .map(({ file, output }) => {
+      const unity = /\/Unity\/unity_[^/]+$/.test(file) && readFileSync(file, 'utf8');
+      const made = unity
+        ? [...unity.matchAll(/^#include "([^"]+)"/gm)].map(([, source = '']) => source)
+        : [file];
+      return { object: output, sources: made.map((source) => path.relative(root, source)) };
+    })
+    .filter(({ sources }) => sources.some((source) => source.startsWith(`${folder}/`)));
+}
 
 /** Files of which each knows the next and the last the first; undefined: there are none. */
 function circle(knows: Map<string, string[]>): string[] | undefined {
@@ -131,7 +156,7 @@ function circle(knows: Map<string, string[]>): string[] | undefined {
   return undefined;
 }
 
-for (const { folder, readme, heading, objects } of layered) {
+for (const { folder, readme, heading, target } of layered) {
   const order = rows(readme, heading).flatMap(({ folders }) => folders);
   const place = (file: string) => order.indexOf(path.relative(folder, file).split('/')[0] ?? '');
 
@@ -168,16 +193,24 @@ for (const { folder, readme, heading, objects } of layered) {
     t.equal(circle(knows), undefined, 'no file knows itself through others');
   });
 
-  if (objects === undefined) continue;
-  const there = path.join(build, objects);
-  const skip = existsSync(there) ? false : 'nothing is built here';
-  t.test(`${folder}: calls go up its table`, { skip }, async (t) => {
-    const all = readdirSync(there, { recursive: true, encoding: 'utf8' })
-      .filter((file) => file.endsWith('.o'))
-      // One that no source is left of stays where it was built.
-      .filter((file) => existsSync(path.join(root, folder, file.replace(/\.o$/, ''))));
-    const lines = execFileSync('nm', ['-A', '-C', '--format=posix', ...all], {
-      cwd: there,
+  if (target === undefined) continue;
+  t.test(`${folder}: calls go up its table`, async (t) => {
+    const made = units(target, folder);
+    const missing = made.filter(({ object }) => !existsSync(path.join(build, object)));
+    if (made.length === 0 || missing.length > 0) {
+      const what = missing[0] ? `${missing.length} of ${made.length} objects, such as` : 'all of';
+      const where = path.join(build, missing[0]?.object ?? target);
+      t.fail(`not built: ${what} ${where}; npm run build makes them`);
+      return;
+    }
+    t.same(
+      made.filter(({ sources }) => new Set(sources.map(place)).size > 1),
+      [],
+      'what is compiled as one is of one folder',
+    );
+    const sourceOf = new Map(made.map(({ object, sources }) => [object, sources[0] ?? '']));
+    const lines = execFileSync('nm', ['-A', '-C', '--format=posix', ...sourceOf.keys()], {
+      cwd: build,
       encoding: 'utf8',
       maxBuffer: 1 << 28,
     }).split('\n');
@@ -186,7 +219,7 @@ for (const { folder, readme, heading, objects } of layered) {
     for (const line of lines) {
       const [, object = '', symbol = '', kind = ''] =
         /^(.*?)(?:\[.*\])?: (.*) ([A-Za-z])(?: [0-9a-f]+){0,2} *$/.exec(line) ?? [];
-      const file = path.join(folder, object.replace(/\.o$/, ''));
+      const file = sourceOf.get(object) ?? '';
       if (/^[TDBR]$/.test(kind)) defined.set(symbol, file);
       else if (kind === 'U') used.push({ file, symbol });
     }

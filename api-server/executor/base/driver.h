@@ -173,4 +173,9 @@ struct Driver {
 
 #undef OUTBOARD_DRIVER_MEMBER
 
+// Of several calls that are all made, whatever becomes of them, the first failure is what is told.
+inline void keep_first(CUresult &first, CUresult result) {
+  if (first == CUDA_SUCCESS) first = result;
+}
+
 }  // namespace outboard

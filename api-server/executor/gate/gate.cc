@@ -1,7 +1,5 @@
 #include "gate/gate.h"
 
-#include <time.h>
-
 #include <algorithm>
 
 namespace outboard {
@@ -25,12 +23,6 @@ constexpr uint64_t kShortPart = 64;
 constexpr size_t kMostGroups = 4096;
 // Beyond all that a grid can be; counters stay far from their ends.
 constexpr uint64_t kMostBlocks = uint64_t{1} << 40;
-
-int64_t now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 // Nothing is held in these circumstances.
 bool is_open(uint64_t mode, uint64_t limit) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -12,6 +13,9 @@
 namespace outboard {
 
 class Gate;
+
+// The clock by which work is measured and waited for, in nanoseconds.
+inline int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 // Divides a number by weights that come one after the other, so that the parts add up to it.
 class Shares {

@@ -23,8 +23,6 @@ constexpr unsigned kPatience = 20;
 // How often what runs is looked at.
 constexpr int64_t kLookNs = 5'000'000;
 
-int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-
 }  // namespace
 
 Meter::Meter(const Driver &driver, CUcontext context, Handlers handlers, uint64_t most_ns,

@@ -12,10 +12,6 @@ namespace {
 
 constexpr unsigned kLayered = 0x1, kCube = 0x4;  // CUDA_ARRAY3D_LAYERED, _CUBEMAP
 
-void keep_first(CUresult &first, CUresult result) {
-  if (first == CUDA_SUCCESS) first = result;
-}
-
 }  // namespace
 
 Array Array::at_level(unsigned level) const {

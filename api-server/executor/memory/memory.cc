@@ -7,14 +7,6 @@
 
 namespace outboard {
 
-namespace {
-
-void keep_first(CUresult &first, CUresult result) {
-  if (first == CUDA_SUCCESS) first = result;
-}
-
-}  // namespace
-
 Memory::Memory(const Driver &driver, int ordinal, Scrubber &scrubber, uint64_t window_base,
                uint64_t window_size, MemoryLimits limits, SessionState session)
     : driver_(driver),

@@ -14,12 +14,12 @@ namespace outboard {
 
 namespace {
 
-constexpr const char *kSocket = "peer";
-constexpr uint64_t kMagic = 0x3172656570536b4f;  // changes with the layout of what is said
+constexpr const char *kPeerSocket = "peer";
+constexpr uint64_t kPeerMagic = 0x3172656570536b4f;  // changes with the layout of what is said
 // The guest says to lend before it says to borrow, and to give back before it frees. So who waits
 // does so until another process has taken up what it was sent, which may have to wait for its
 // device; and longer only for a guest that says nonsense.
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kPeerPatience{60};
 constexpr int kSecondsToJoin = 5;
 constexpr int kLookMilliseconds = 100;
 constexpr size_t kMostConnections = 16;
@@ -49,7 +49,7 @@ struct Answer {
 struct Lenders {
   std::mutex mutex;
   std::map<ShareName, std::weak_ptr<Lender>> by_name;
-  LocalListener listener{kSocket, "outboard-peers", Lender::welcome};
+  LocalListener listener{kPeerSocket, "outboard-peers", Lender::welcome};
 };
 
 Lenders &lenders() {
@@ -66,7 +66,7 @@ std::optional<ShareName> Lender::name() {
   Lenders &all = lenders();
   std::lock_guard lock(all.mutex);
   ShareName name;
-  name.words[0] = kMagic;
+  name.words[0] = kPeerMagic;
   name.words[1] = all.listener.place()[0];
   name.words[2] = all.listener.place()[1];
   if (!all.listener.listen() ||
@@ -98,7 +98,7 @@ bool Lender::is_held(const Loan &loan) {
 
 void Lender::await(const std::vector<std::shared_ptr<Loan>> &loans) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kPatience, [&] {
+  changed_.wait_for(lock, kPeerPatience, [&] {
     return hurried_ || std::all_of(loans.begin(), loans.end(),
                                    [](const auto &loan) { return loan->holders == 0; });
   });
@@ -124,7 +124,7 @@ void Lender::welcome(int connection) {
   set_patience(connection, 2);
   Hello hello;
   std::shared_ptr<Lender> lender;
-  if (receive_message(connection, &hello, sizeof hello) && hello.magic == kMagic &&
+  if (receive_message(connection, &hello, sizeof hello) && hello.magic == kPeerMagic &&
       hello.tenant_length <= sizeof hello.tenant) {
     Lenders &all = lenders();
     std::lock_guard lock(all.mutex);
@@ -152,7 +152,7 @@ void Lender::welcome(int connection) {
 // One who has joined, until it leaves.
 void Lender::serve(int connection) {
   std::map<uint64_t, std::shared_ptr<Loan>> held;
-  const Answer greeting{kMagic, Borrowed::kNot, 0, 0};
+  const Answer greeting{kPeerMagic, Borrowed::kNot, 0, 0};
   send_message(connection, &greeting, sizeof greeting);
   // Whoever hears nothing any more may still have something.
   for (Ask ask; receive_message(connection, &ask, sizeof ask);) {
@@ -170,7 +170,7 @@ void Lender::serve(int connection) {
     const Borrowed borrowed =
         held.contains(ask.number) ? Borrowed::kNot : borrow(ask.number, &lent, &fd);
     if (borrowed == Borrowed::kThere) held[ask.number] = lent.loan;
-    const Answer answer{kMagic, borrowed, lent.offset, lent.size};
+    const Answer answer{kPeerMagic, borrowed, lent.offset, lent.size};
     send_message(connection, &answer, sizeof answer, fd);
     close_fd(fd);
   }
@@ -183,7 +183,7 @@ void Lender::serve(int connection) {
 
 Borrowed Lender::borrow(uint64_t number, Lent *lent, int *fd) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kPatience, [&] { return closed_ || last_ >= number; });
+  changed_.wait_for(lock, kPeerPatience, [&] { return closed_ || last_ >= number; });
   const auto found = lent_.find(number);
   if (found == lent_.end()) {
     return last_ >= number && !closed_ ? Borrowed::kGone : Borrowed::kNot;
@@ -206,21 +206,21 @@ std::unique_ptr<PeerLink> PeerLink::join(const ShareName &name, const Program &p
                                          std::function<bool()> over) {
   Hello hello{};
   // A session that asked its own process would wait for itself.
-  if (name.words[0] != kMagic || name.place() == lenders().listener.place() ||
+  if (name.words[0] != kPeerMagic || name.place() == lenders().listener.place() ||
       program.tenant.size() > sizeof hello.tenant) {
     return nullptr;
   }
-  hello.magic = kMagic;
+  hello.magic = kPeerMagic;
   hello.name = name;
   hello.group = program.group;
   hello.tenant_length = program.tenant.size();
   memcpy(hello.tenant, program.tenant.data(), program.tenant.size());
-  const int fd = connect_local(kSocket, name.place(), kSecondsToJoin);
+  const int fd = connect_local(kPeerSocket, name.place(), kSecondsToJoin);
   if (fd < 0) return nullptr;
   std::unique_ptr<PeerLink> link(new PeerLink(fd, std::move(over)));
   Answer greeting;
   if (!send_message(fd, &hello, sizeof hello) || !receive_message(fd, &greeting, sizeof greeting) ||
-      greeting.magic != kMagic) {
+      greeting.magic != kPeerMagic) {
     return nullptr;
   }
   return link;
@@ -229,7 +229,7 @@ std::unique_ptr<PeerLink> PeerLink::join(const ShareName &name, const Program &p
 PeerLink::~PeerLink() { close_fd(fd_); }
 
 bool PeerLink::await_answer() const {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
+  const auto until = std::chrono::steady_clock::now() + kPeerPatience;
   while (!over_() && std::chrono::steady_clock::now() < until) {
     pollfd event{fd_, POLLIN, 0};
     if (poll(&event, 1, kLookMilliseconds) > 0) return true;
@@ -244,7 +244,7 @@ Borrowed PeerLink::borrow(uint64_t number, uint64_t *offset, uint64_t *size, int
   if (broken_) return Borrowed::kNot;
   // Whoever answers too late would be taken to answer the next question.
   broken_ = !send_message(fd_, &ask, sizeof ask) || !await_answer() ||
-            !receive_message(fd_, &answer, sizeof answer, fd) || answer.magic != kMagic;
+            !receive_message(fd_, &answer, sizeof answer, fd) || answer.magic != kPeerMagic;
   if (broken_ || answer.borrowed != Borrowed::kThere || *fd < 0) {
     close_fd(*fd);
     *fd = -1;

@@ -5,7 +5,7 @@
 namespace softdev {
 namespace {
 
-constexpr uint32_t kNear = 16;  // instructions between the two
+constexpr uint32_t kNearBranch = 16;  // instructions between the two
 
 bool fits(const Ir &ir) {
   return ir.op == Op::Setp && !ir.guard && !ir.d2 && ir.boolean == Boolean::None;
@@ -28,7 +28,7 @@ void fuse_branches(FunctionIr *function, Handler (*select)(const Ir &)) {
   // The comparison that says who takes the branch at `at`, if it may as well be made there.
   auto find = [&](uint32_t at) -> Ir * {
     const Value predicate = code[at].guard;
-    for (uint32_t i = at; i-- > 0 && at - i <= kNear;) {
+    for (uint32_t i = at; i-- > 0 && at - i <= kNearBranch;) {
       Ir &ir = code[i];
       if (ir.op == Op::Label || ir.op == Op::Branch || ir.op == Op::BranchIndexed) return nullptr;
       if (!writes(ir, predicate)) continue;

@@ -7,6 +7,7 @@
 #include "parse/body.h"
 #include "parse/lexer.h"
 #include "translate/builtins.h"
+#include "translate/lower.h"
 #include "translate/passes.h"
 #include "translate/program.h"
 
@@ -26,8 +27,6 @@ bool optimises() {
   }();
   return yes;
 }
-
-uint32_t align_up(uint32_t value, uint32_t align) { return (value + align - 1) / align * align; }
 
 class Builder final : public Surroundings {
  public:

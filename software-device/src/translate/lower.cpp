@@ -5,10 +5,6 @@
 
 namespace softdev {
 
-namespace {
-uint32_t align_up(uint32_t value, uint32_t align) { return (value + align - 1) / align * align; }
-}  // namespace
-
 FrameLayout frame_layout(const Signature &signature) {
   FrameLayout layout;
   auto place = [&](const std::vector<VariableSyntax> &variables, std::vector<uint32_t> *offsets) {

@@ -36,6 +36,19 @@ class Surroundings {
   virtual uint32_t reach_shared(const VariableSyntax &variable) = 0;
 };
 
+inline bool is_signed(Type type) {
+  return type == Type::S8 || type == Type::S16 || type == Type::S32 || type == Type::S64;
+}
+
+// The type of bits for 2, 4 or 8 bytes.
+inline Type untyped(unsigned size) {
+  return size == 2 ? Type::B16 : size == 4 ? Type::B32 : Type::B64;
+}
+
+inline uint32_t align_up(uint32_t value, uint32_t align) {
+  return (value + align - 1) / align * align;
+}
+
 struct FrameLayout {
   std::vector<uint32_t> results, parameters;  // offsets
   uint32_t bytes = 0;

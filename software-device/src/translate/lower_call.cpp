@@ -7,7 +7,7 @@
 namespace softdev {
 namespace {
 
-Type untyped(unsigned size) {
+Type untyped_in_memory(unsigned size) {
   return size == 1 ? Type::B8 : size == 2 ? Type::B16 : size == 4 ? Type::B32 : Type::B64;
 }
 
@@ -16,7 +16,7 @@ Type untyped(unsigned size) {
 // A load or a store of what lies at `offset` of the frame.
 Ir Lowering::frame_access(Op op, uint32_t offset, unsigned size, const Value &value) const {
   Ir ir = make(op);
-  ir.type = untyped(size);
+  ir.type = untyped_in_memory(size);
   ir.space = Space::Local;
   ir.type2 = Type::U64;
   ir.offset = offset;

@@ -4,7 +4,7 @@
 namespace softdev {
 namespace {
 
-bool is_float(Type type) {
+bool is_float_or_tf32(Type type) {
   return type == Type::F16 || type == Type::BF16 || type == Type::F32 || type == Type::F64 ||
          type == Type::TF32;
 }
@@ -12,7 +12,6 @@ bool is_half(Type type) { return type == Type::F16 || type == Type::BF16; }
 bool is_half_pair(Type type) { return type == Type::F16x2 || type == Type::BF16x2; }
 bool is_small_pair(Type type) { return type >= Type::E4M3x2 && type <= Type::UE8M0x2; }
 bool is_directed(Round round) { return round >= Round::NearestEven && round <= Round::Up; }
-Type untyped(unsigned size) { return size == 2 ? Type::B16 : size == 4 ? Type::B32 : Type::B64; }
 
 }  // namespace
 
@@ -37,7 +36,7 @@ bool Lowering::cvt() {
   if (is_half_pair(ir.type)) return convert_pair(ir);
   if (!expect_operands(2)) return false;
 
-  bool to_float = is_float(ir.type), from_float = is_float(ir.type2);
+  bool to_float = is_float_or_tf32(ir.type), from_float = is_float_or_tf32(ir.type2);
   bool int_round = ir.round >= Round::IntNearest && ir.round <= Round::IntUp;
   if ((ir.relu || ir.satfinite) &&
       (ir.type2 != Type::F32 || !(is_half(ir.type) || ir.type == Type::TF32) || ir.sat || ir.ftz))

@@ -9,9 +9,6 @@ namespace {
 bool is_float(Type type) {
   return type == Type::F16 || type == Type::BF16 || type == Type::F32 || type == Type::F64;
 }
-bool is_signed(Type type) {
-  return type == Type::S8 || type == Type::S16 || type == Type::S32 || type == Type::S64;
-}
 
 constexpr uint64_t kMaxAlign = 4096;
 

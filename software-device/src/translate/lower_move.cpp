@@ -2,14 +2,6 @@
 #include "translate/lower.h"
 
 namespace softdev {
-namespace {
-
-bool is_signed(Type type) {
-  return type == Type::S8 || type == Type::S16 || type == Type::S32 || type == Type::S64;
-}
-Type untyped(unsigned size) { return size == 2 ? Type::B16 : size == 4 ? Type::B32 : Type::B64; }
-
-}  // namespace
 
 bool Lowering::mov() {
   Ir ir = make(Op::Move);

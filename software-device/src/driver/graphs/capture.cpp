@@ -174,7 +174,7 @@ CUresult capture(const StreamRef &stream, const TaskRef &task) {
     attributes.insert(attributes.begin(), priority);
   }
   GraphsLock lock;
-  Node *node;
+  Node *node = nullptr;
   return add_node(stream, is_programmatic(*task), &node,
                   [&](Graph *graph, auto &before, Node **to) {
                     return graph->add(task->type(), task, before, to);
@@ -182,7 +182,7 @@ CUresult capture(const StreamRef &stream, const TaskRef &task) {
 }
 
 CUresult capture_graph(const StreamRef &stream, const Graph &graph) {
-  Node *node;
+  Node *node = nullptr;
   if (stream->capture())
     if (CUresult bad = stream->capture()->of->graph->check_room(graph)) return bad;
   CUresult bad = add_node(stream, false, &node, [](Graph *into, auto &before, Node **to) {
@@ -201,7 +201,7 @@ CUresult capture_allocation(const StreamRef &stream, int device, size_t size, ui
   params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
   params.bytesize = size;
   GraphsLock lock;
-  Node *node;
+  Node *node = nullptr;
   CUresult bad = add_node(stream, false, &node, [&](Graph *graph, auto &before, Node **to) {
     return add_allocation(graph, stream.context, params, before, to);
   });
@@ -212,7 +212,7 @@ CUresult capture_allocation(const StreamRef &stream, int device, size_t size, ui
 
 CUresult capture_free(const StreamRef &stream, uint64_t address) {
   GraphsLock lock;
-  Node *node;
+  Node *node = nullptr;
   return add_node(stream, false, &node, [&](Graph *graph, auto &before, Node **to) {
     return add_free(graph, stream.context, address, before, to);
   });

@@ -94,7 +94,7 @@ class Scanner {
   size_t at_;
 };
 
-using Kind = Scanner::Kind;
+using TokenKind = Scanner::Kind;
 using Token = Scanner::Token;
 
 enum class Linkage { kLocal, kVisible, kWeak, kExtern };
@@ -133,13 +133,13 @@ class Splitter {
   bool run(std::string *problem) {
     for (;;) {
       Token token = scanner_.next();
-      if (token.kind == Kind::kEnd) return true;
+      if (token.kind == TokenKind::kEnd) return true;
       if (token.is(';')) continue;
       if (token.is('@')) {  // debug lines of old compilers
         scanner_.skip_line();
         continue;
       }
-      if (token.kind != Kind::kDirective || !directive(token)) {
+      if (token.kind != TokenKind::kDirective || !directive(token)) {
         *problem = out_->input->name + ": the text is not PTX at '" +
                    std::string(text_.substr(token.begin, 30)) + "'";
         return false;
@@ -172,7 +172,7 @@ class Splitter {
   bool to_semicolon() {
     for (;;) {
       Token token = scanner_.next();
-      if (token.kind == Kind::kEnd) return false;
+      if (token.kind == TokenKind::kEnd) return false;
       if (token.is(';')) return true;
     }
   }
@@ -181,7 +181,7 @@ class Splitter {
   bool skip_braces() {
     for (int depth = 0;;) {
       Token token = scanner_.next();
-      if (token.kind == Kind::kEnd) return false;
+      if (token.kind == TokenKind::kEnd) return false;
       if (token.is('{')) depth++;
       if (token.is('}') && --depth <= 0) return true;
     }
@@ -190,7 +190,7 @@ class Splitter {
   bool item(Token token) {
     Item item;
     item.begin = token.begin;
-    for (; token.kind == Kind::kDirective; token = scanner_.next()) {
+    for (; token.kind == TokenKind::kDirective; token = scanner_.next()) {
       if (token.text == "visible")
         item.linkage = Linkage::kVisible;
       else if (token.text == "weak" || token.text == "common")
@@ -200,18 +200,18 @@ class Splitter {
       else
         break;
     }
-    if (token.kind != Kind::kDirective) return false;
+    if (token.kind != TokenKind::kDirective) return false;
     item.alias = token.text == "alias";
     item.function = token.text == "func" || token.text == "entry";
     bool pragma = false;
     // The name is the first word outside of parentheses. A function ends with its body.
     for (int round = 0, curly = 0;;) {
       token = scanner_.next();
-      if (token.kind == Kind::kEnd) return false;
+      if (token.kind == TokenKind::kEnd) return false;
       if (token.is('(')) round++;
       if (token.is(')')) round--;
-      if (token.kind == Kind::kName && round == 0 && item.name.empty()) item.name = token.text;
-      if (token.kind == Kind::kDirective) pragma = token.text == "pragma";
+      if (token.kind == TokenKind::kName && round == 0 && item.name.empty()) item.name = token.text;
+      if (token.kind == TokenKind::kDirective) pragma = token.text == "pragma";
       if (token.is('{')) {
         if (item.function) {
           scanner_.seek(token.begin);
@@ -361,8 +361,8 @@ class Linker {
     if (!piece.renamed.empty()) {
       Scanner scanner(from.substr(0, item.end), item.begin);
       size_t copied = item.begin;
-      for (Token token = scanner.next(); token.kind != Kind::kEnd; token = scanner.next()) {
-        if (token.kind != Kind::kName) continue;
+      for (Token token = scanner.next(); token.kind != TokenKind::kEnd; token = scanner.next()) {
+        if (token.kind != TokenKind::kName) continue;
         auto found = piece.renamed.find(token.text);
         if (found == piece.renamed.end()) continue;
         text->append(from, copied, token.begin - copied);

@@ -6,7 +6,7 @@ using namespace softdev::driver;
 
 namespace {
 
-struct Linear {
+struct LinearCopy {
   uint64_t to;
   Side to_side;
   uint64_t from;
@@ -14,7 +14,7 @@ struct Linear {
   size_t size;
 };
 
-CUresult linear(const Linear &what, CUstream handle, Default null, bool asynchronous) {
+CUresult linear_copy(const LinearCopy &what, CUstream handle, Default null, bool asynchronous) {
   StreamRef stream;
   if (CUresult bad = find_for_transfer(handle, null, asynchronous, &stream)) return bad;
   return guarded([&] {
@@ -25,24 +25,24 @@ CUresult linear(const Linear &what, CUstream handle, Default null, bool asynchro
 
 CUresult host_to_device(CUdeviceptr to, const void *from, size_t size, CUstream stream,
                         Default null, bool asynchronous) {
-  return linear({to, Side::kDevice, address_of(from), Side::kHost, size}, stream, null,
-                asynchronous);
+  return linear_copy({to, Side::kDevice, address_of(from), Side::kHost, size}, stream, null,
+                     asynchronous);
 }
 
 CUresult device_to_host(void *to, CUdeviceptr from, size_t size, CUstream stream, Default null,
                         bool asynchronous) {
-  return linear({address_of(to), Side::kHost, from, Side::kDevice, size}, stream, null,
-                asynchronous);
+  return linear_copy({address_of(to), Side::kHost, from, Side::kDevice, size}, stream, null,
+                     asynchronous);
 }
 
 CUresult device_to_device(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream,
                           Default null, bool asynchronous) {
-  return linear({to, Side::kDevice, from, Side::kDevice, size}, stream, null, asynchronous);
+  return linear_copy({to, Side::kDevice, from, Side::kDevice, size}, stream, null, asynchronous);
 }
 
 CUresult either(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream, Default null,
                 bool asynchronous) {
-  return linear({to, Side::kEither, from, Side::kEither, size}, stream, null, asynchronous);
+  return linear_copy({to, Side::kEither, from, Side::kEither, size}, stream, null, asynchronous);
 }
 
 template <class Structure>
@@ -197,3 +197,6 @@ CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *what, CUstream strea
 }
 
 }  // extern "C"
+
+#undef LEGACY
+#undef PER_THREAD

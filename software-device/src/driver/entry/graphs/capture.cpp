@@ -186,3 +186,6 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
 }
 
 }  // extern "C"
+
+#undef LEGACY
+#undef PER_THREAD

@@ -8,7 +8,7 @@ using namespace softdev::driver;
 
 namespace {
 
-CUresult find(const void *handle, Callable *callable) {
+CUresult find_prepared(const void *handle, Callable *callable) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
   return guarded([&]() -> CUresult {
@@ -36,7 +36,7 @@ CUresult apply_all(const CUlaunchConfig *config, LaunchRequest *request) {
 CUresult active_blocks(int *blocks, CUfunction function, int block_size, size_t shared,
                        unsigned flags) {
   Callable callable;
-  if (CUresult bad = find(function, &callable)) return bad;
+  if (CUresult bad = find_prepared(function, &callable)) return bad;
   if (!blocks || block_size <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
     return CUDA_ERROR_INVALID_VALUE;
   *blocks = blocks_per_multiprocessor(callable.kernel->attributes(), block_size, shared);
@@ -47,7 +47,7 @@ CUresult potential_block_size(int *least_grid, int *best_block, CUfunction funct
                               CUoccupancyB2DSize shared_of, size_t shared, int limit,
                               unsigned flags) {
   Callable callable;
-  if (CUresult bad = find(function, &callable)) return bad;
+  if (CUresult bad = find_prepared(function, &callable)) return bad;
   if (!least_grid || !best_block || limit < 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
     return CUDA_ERROR_INVALID_VALUE;
   const softdev::KernelAttributes &attributes = callable.kernel->attributes();
@@ -99,7 +99,7 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *least_grid, int *block, 
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction function, int blocks,
                                                  int block_size) {
   Callable callable;
-  if (CUresult bad = find(function, &callable)) return bad;
+  if (CUresult bad = find_prepared(function, &callable)) return bad;
   if (!bytes || blocks <= 0 || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
   const softdev::KernelAttributes &attributes = callable.kernel->attributes();
   if (blocks_per_multiprocessor(attributes, block_size, 0) < blocks)
@@ -114,7 +114,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction funct
 CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction function,
                                             const CUlaunchConfig *config) {
   Callable callable;
-  if (CUresult bad = find(function, &callable)) return bad;
+  if (CUresult bad = find_prepared(function, &callable)) return bad;
   LaunchRequest request;
   if (!size) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult bad = apply_all(config, &request)) return bad;
@@ -127,7 +127,7 @@ CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction function,
 CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function,
                                       const CUlaunchConfig *config) {
   Callable callable;
-  if (CUresult bad = find(function, &callable)) return bad;
+  if (CUresult bad = find_prepared(function, &callable)) return bad;
   LaunchRequest request;
   if (!clusters) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult bad = apply_all(config, &request)) return bad;

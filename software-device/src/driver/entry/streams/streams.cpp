@@ -175,3 +175,6 @@ BOTH(cuStreamGetId, cuStreamGetId_ptsz, (CUstream stream, unsigned long long *id
      get_id(stream, id, LEGACY), get_id(stream, id, PER_THREAD))
 
 }  // extern "C"
+
+#undef LEGACY
+#undef PER_THREAD
