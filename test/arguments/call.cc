@@ -61,17 +61,32 @@ std::vector<Parameter> parameters_of(const std::string &text) {
   return parameters;
 }
 
-}  // namespace
+// The list as plain data: one expression with as many strings takes a compiler most of a minute,
+// with sanitizers.
+struct Written {
+  const char *name;
+  const char *parameters;
+  CUresult (*invoke)(void *function, const Value *values);
+};
 
-const std::vector<Call> &all_calls() {
-  static const std::vector<Call> all = {
+constexpr Written kWritten[] = {
 #define ABI_CALL(index, name, parameters, ...) \
-  {#name, parameters_of(#parameters), Invoked<CUresult parameters>::invoke},
+  {#name, #parameters, Invoked<CUresult parameters>::invoke},
 #define ABI_UNTYPED_CALL(index, name)
 #include "entry_calls.h"
 #undef ABI_CALL
 #undef ABI_UNTYPED_CALL
-  };
+};
+
+}  // namespace
+
+const std::vector<Call> &all_calls() {
+  static const std::vector<Call> all = [] {
+    std::vector<Call> calls;
+    for (const Written &one : kWritten)
+      calls.push_back({one.name, parameters_of(one.parameters), one.invoke});
+    return calls;
+  }();
   return all;
 }
 

@@ -8,7 +8,7 @@
 
 TEST(exchanges_are_whole) {
   using namespace softdev::probe;
-  constexpr uint64_t kTurns = 300000;
+  constexpr uint64_t kTurns = 300000 / racing::kEvery;
   alignas(16) Pair place = {0, 0};
   std::atomic<int> ready{0};
   auto begin = [&] {

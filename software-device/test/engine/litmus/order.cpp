@@ -24,7 +24,7 @@ struct Means {
 };
 
 // Blocks run beside one another on processors: only there is anything to be seen.
-constexpr uint32_t turns_in(Scope scope) { return scope == Scope::Grid ? 30000 : 1000; }
+constexpr uint32_t turns_in(Scope scope) { return (scope == Scope::Grid ? 30000 : 1000) / kEvery; }
 
 // What a thread does in each turn, which is %r10: X and Y are places, A and B what it notes.
 struct Shape {

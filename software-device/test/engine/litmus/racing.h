@@ -7,6 +7,14 @@
 
 namespace racing {
 
+// Where this is more than 1, races are run for that part of their turns: with sanitizers each turn
+// takes many times as long, and what they look for needs few.
+#ifdef SOFTDEV_TEST_SAMPLE
+constexpr uint32_t kEvery = SOFTDEV_TEST_SAMPLE;
+#else
+constexpr uint32_t kEvery = 1;
+#endif
+
 inline std::string number(uint64_t value) { return std::to_string(value); }
 
 // A worker keeps the blocks that it begins, and two on one worker take turns: no race. So there are

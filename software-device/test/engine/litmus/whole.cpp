@@ -42,7 +42,7 @@ const Order kOrders[] = {{"", ""},
                          {".acquire.gpu", ".release.gpu"},
                          {".relaxed.sys", ""}};
 
-constexpr unsigned kTurns = 10000;
+constexpr unsigned kTurns = 10000 / kEvery;
 
 std::string element(const Form &form, unsigned k) {
   const char *prefix = form.reg == 2 ? "%h" : form.reg == 4 ? "%r" : "%d";
