@@ -5,6 +5,7 @@
 #include "copies/resolve.h"
 #include "guest_calls.h"
 #include "memory/host_memory.h"
+#include "memory/memory_range.h"
 #include "session/handle.h"
 #include "streams/host_function.h"
 #include "streams/recorder.h"
@@ -113,8 +114,13 @@ static CUresult check_end(const struct box_end *end, struct session *session,
   return result;
 }
 
-static _Bool is_pageable(const struct box_end *end, struct session *session) {
-  return !session && !host_is_pinned((const void *)(uintptr_t)end->address, 1);
+// Whether the host's memory at an end cannot be copied by a step. The program may change pageable
+// memory as soon as the call returns, or means to read it. Pinned memory that a device reaches may
+// have to come from there first, which waits for that device's streams, and one of them would wait
+// for the step.
+static _Bool is_for_the_caller(const struct box_end *end, const struct session *session) {
+  const void *pointer = (const void *)(uintptr_t)end->address;
+  return !session && (!host_is_pinned(pointer, 1) || memory_is_shared(host_on_device(pointer)));
 }
 
 static CUresult carry_later(const struct copy *copy) {
@@ -131,10 +137,10 @@ CUresult cross_device_copy(const struct copy *copy) {
   if (!result) result = check_end(&copy->from, copy->from_session, &copy->box);
   if (result) return result;
   // On the legacy stream it begins when all work of both devices is done, and theirs goes on after
-  // it. The program may change pageable memory as soon as this returns, or means to read it.
+  // it.
   const _Bool legacy = copy->stream == STREAM_LEGACY_WIRE;
-  if (copy->async && !legacy && !is_pageable(&copy->to, copy->to_session) &&
-      !is_pageable(&copy->from, copy->from_session))
+  if (copy->async && !legacy && !is_for_the_caller(&copy->to, copy->to_session) &&
+      !is_for_the_caller(&copy->from, copy->from_session))
     return carry_later(copy);
   result = stream_synchronize(copy->session, copy->stream);
   // What is waited for is behind the work of both devices, too.

@@ -8,8 +8,9 @@
 #include "cuda_driver.h"
 
 // Makes a copy that goes across, on a stream of the thread's session that is not captured
-// (resolve.h). When it returns, all is where it goes; or, where the copy is asynchronous, not on
-// the legacy stream and of no pageable memory, the stream waits until it is.
+// (resolve.h). When it returns, all is where it goes; or the stream waits until it is, where the
+// copy is asynchronous, not on the legacy stream, and neither of pageable memory nor of pinned
+// memory that a device reaches.
 CUresult cross_device_copy(const struct copy *copy);
 
 // To be called before memory at `address` is filled on *stream. Where that memory is another
