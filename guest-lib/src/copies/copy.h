@@ -12,23 +12,24 @@
 #include "session/session.h"
 
 struct copy {
+  // What the entry point fills in.
   struct box_end to, from;
   struct box box;
   uint64_t stream;
-  _Bool async;  // the call returns before the copy is done, as far as CUDA's does
-  // A row, of which the name of the call says which end is the host's and which is a device's, as
-  // that of cuMemcpyHtoD does. copy_resolve clears it when the host's is memory that a device
-  // reaches, too.
+  _Bool async;  // the call returns before the copy is done
+  // By the call's name, one end is the host's or both are devices', and both are rows: that of
+  // cuMemcpyHtoD, say. copy_resolve clears it where the host's end turns out to be memory that a
+  // device reaches, too.
   _Bool named;
-  // The same call makes another copy behind this one, and waits for both there.
+  // One of several copies of one call, and not the last: the call waits at the last one.
   _Bool covered;
-
-  // It is made for a stream that has come to it: what the host has is what is to be copied.
+  // Its turn in its stream has come already, as for a step of a copy between two devices. What the
+  // host has now is copied: it is never a late upload (late_upload.h).
   _Bool in_turn;
 
   // What copy_resolve finds out beside the places of the ends.
-  struct session *session;  // whose stream it is: that of the thread
-  _Bool line;               // one run of bytes at both ends
+  struct session *session;  // the thread's, whose stream it is
+  _Bool line;               // all of it is one run of bytes at both ends
   _Bool across;    // it goes from device to device, or to one that is not its stream's (resolve.h)
   uint64_t bytes;  // without gaps; 0: the copy is empty
   // If it goes across: the sessions that have the ends, NULL for the host; and the session
@@ -42,9 +43,10 @@ struct copy {
 CUresult copy_make(struct copy *copy);
 
 // The second half of it, for a copy that copy_resolve has looked at. It becomes a node where its
-// stream is captured. Otherwise a copy to the device is posted; one from the device is waited for
-// or deferred (copy_landing in download.h); one between places of the host is made here, when
-// nothing is on its way there any more.
+// stream is captured. Otherwise a copy to the device is posted, after it was asked for by hash
+// where there is an upload cache, and is waited for where the program could notice; one from the
+// device is waited for or deferred (copy_landing in download.h); one between places of the host is
+// made here, when nothing is on its way there any more.
 CUresult copy_route(const struct copy *copy);
 
 #endif

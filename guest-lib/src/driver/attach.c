@@ -1,3 +1,4 @@
+// To be read from attach(), at the end, upwards.
 #include "driver/attach.h"
 
 #include <errno.h>

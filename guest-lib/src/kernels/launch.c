@@ -66,7 +66,7 @@ static CUresult post(const struct function *function, uint64_t wire, uint64_t st
                      const unsigned char *packed) {
   const unsigned *grid = shape->grid, *block = shape->block;
   uint32_t size = function->parameter_bytes;
-  // What is only cooperative needs no attributes.
+  // A launch whose one attribute is that it is cooperative travels as a plain one.
   struct session *session = session_here();
   if (attributes->count <= (shape->cooperative ? 1u : 0u))
     return put_Launch(session, wire, stream, grid[0], grid[1], grid[2], block[0], block[1],

@@ -6,8 +6,8 @@
 // follows the handles and addresses that it is given into theirs; where they are of two sessions,
 // nothing is sent (wire/batch.h), unless the call knows how to do it and says which session it
 // means.
-#ifndef OUTBOARD_SESSION_OF_DEVICE_H
-#define OUTBOARD_SESSION_OF_DEVICE_H
+#ifndef OUTBOARD_GUEST_SESSION_H
+#define OUTBOARD_GUEST_SESSION_H
 
 #include <stdint.h>
 
@@ -16,9 +16,9 @@
 
 #define SESSIONS_MAX DEVICES_MAX
 
-// A session. What is behind a pointer only the file knows that has a make function for it; all
-// are called by sessions_make (driver/hooks.h) before the session's connection is opened, so that
-// no pointer is NULL once calls are let in. They stay until the process ends.
+// A session. Each pointer to a part is made by the ..._make function of the file that is named
+// beside it, and only that file knows what is there. sessions_make (driver/hooks.h) calls them all
+// before the connection is opened. The parts stay until the process ends.
 struct session {
   unsigned number;  // its place in `sessions`, in sets of sessions and on the wire
   // A bit for each other session that was ever lent any of this one's memory (memory/peer.h). Their
@@ -43,19 +43,19 @@ struct session {
 
   // streams/
   struct stream *legacy_stream;           // the legacy default stream (stream.c)
-  _Atomic unsigned events_reset;          // how often all events have ended at once (event.c)
-  _Atomic uint64_t calls_expected_until;  // graphs may call functions until this command is done
+  _Atomic unsigned events_reset;          // counts resets, at which all events end (event.c)
+  _Atomic uint64_t calls_expected_until;  // the last launch of a graph with host functions
   struct pending *pending;                // work that may change the program's memory (pending.c)
 
   // memory/
   struct budget *budget;  // limits, and what is freed but may still be used (limit.c)
   struct block *spare;    // an empty block for small allocations, or NULL (memory.c)
-  // Sets of other sessions, a bit each: those that its plain memory is open to, which changes under
-  // the memory lock; those in touch with it, so that peer_lend may follow; those that have tried to
-  // get in touch.
+  // Sets of other sessions, a bit each (peer.c): those whose devices may use this one's plain
+  // memory, which changes under the memory lock; those whose processes on the server know this
+  // one's, so that peer_lend may follow; those for which that was tried.
   _Atomic uint8_t peer_open_to, peer_joined;
   uint8_t peer_tried;
-  unsigned peer_opened[SESSIONS_MAX];  // by owner: how often the owner's memory was opened to it
+  unsigned peer_opened[SESSIONS_MAX];  // [n]: how often session n has opened its memory to this one
   _Atomic uint64_t peer_loans;         // the number of the last loan
 
   // images/ and kernels/
@@ -82,14 +82,15 @@ static inline struct session *sessions_end(void) { return sessions + session_cou
 struct thread_session {
   struct session *session;
   _Bool named;       // by a handle or an address, not only by the current context
-  CUresult crossed;  // another session was named, too: what a call gets that sends something now
+  CUresult crossed;  // not CUDA_SUCCESS: another session was named, too, and what sends gets this
 };
 extern __thread struct thread_session thread_session;
 
 // Whether there is more than one session.
 static inline _Bool sessions_many(void) { return __builtin_expect(session_count > 1, 0); }
-// Returns the session that the calling thread is in. An entry point asks once, when it has looked
-// at all handles and addresses that it was given, and passes the session down.
+// Returns the session that the calling thread is in. It may change while a call looks at the
+// handles and addresses that it was given (session_follow). Who sends asks after that, and passes
+// it down.
 static inline struct session *session_here(void) {
   return sessions_many() ? thread_session.session : sessions;
 }
@@ -146,14 +147,14 @@ static inline CUresult session_crossed(void) {
   return sessions_many() ? session_refusal() : CUDA_SUCCESS;
 }
 
-// Return the session of a device (an ordinal) and of a context (a handle); the first session for
-// what there is not.
+// Return the session of a device (an ordinal) and of a context (a handle); the first session
+// where there is no such device or context.
 struct session *session_of_device(int device);
 struct session *session_of_context(uint64_t context);
 // Returns the ordinal of the device that a session leads to; 0 when the program does not see it.
 int device_of_session(struct session *session);
-// Returns the ordinal of the device that the thread's session leads to. With one session, which may
-// have several devices, it is that of the current context.
+// Returns the ordinal of the device that the thread's session leads to. A Welcome may name
+// several devices, though our server names one: with one session it is that of the current context.
 int device_here(void);
 
 #endif
