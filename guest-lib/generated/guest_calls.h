@@ -1162,7 +1162,7 @@ static inline CUresult put_MemoryUnmap(struct session *session, uint64_t address
 }
 
 static inline CUresult put_Upload(struct session *session, uint64_t destination, uint64_t stream, uint64_t length, const void *payload) {
-  struct wire_Upload *frame = batch_begin_bulk(session, WIRE_Upload, sizeof *frame, payload, length);
+  struct wire_Upload *frame = batch_begin_bulk(session, WIRE_Upload, sizeof *frame, length);
   if (!frame) return guest_lost();
   frame->destination = destination;
   frame->stream = stream;
@@ -1194,7 +1194,7 @@ static inline CUresult put_Copy2D(struct session *session, uint64_t destination,
 }
 
 static inline CUresult put_ModulePiece(struct session *session, uint64_t hash0, uint64_t hash1, uint64_t hash2, uint64_t hash3, uint64_t total, uint64_t offset, uint64_t length, const void *payload) {
-  struct wire_ModulePiece *frame = batch_begin_bulk(session, WIRE_ModulePiece, sizeof *frame, payload, length);
+  struct wire_ModulePiece *frame = batch_begin_bulk(session, WIRE_ModulePiece, sizeof *frame, length);
   if (!frame) return guest_lost();
   frame->hash0 = hash0;
   frame->hash1 = hash1;
@@ -1302,7 +1302,7 @@ static inline CUresult ask_ErrorTexts(struct session *session, struct answer *an
 }
 
 static inline CUresult put_PagesUpload(struct session *session, uint64_t address, uint64_t runs, uint64_t length, const void *payload) {
-  struct wire_PagesUpload *frame = batch_begin_bulk(session, WIRE_PagesUpload, sizeof *frame, payload, length);
+  struct wire_PagesUpload *frame = batch_begin_bulk(session, WIRE_PagesUpload, sizeof *frame, length);
   if (!frame) return guest_lost();
   frame->address = address;
   frame->runs = runs;
@@ -1333,7 +1333,7 @@ static inline CUresult ask_PagesChanged(struct session *session, uint64_t addres
 }
 
 static inline CUresult put_GraphBuild(struct session *session, uint64_t exec, uint64_t base, uint32_t last, uint32_t flags, uint64_t length, const void *payload) {
-  struct wire_GraphBuild *frame = batch_begin_bulk(session, WIRE_GraphBuild, sizeof *frame, payload, length);
+  struct wire_GraphBuild *frame = batch_begin_bulk(session, WIRE_GraphBuild, sizeof *frame, length);
   if (!frame) return guest_lost();
   frame->exec = exec;
   frame->base = base;
@@ -1352,7 +1352,7 @@ static inline CUresult put_GraphLaunch(struct session *session, uint64_t exec, u
 }
 
 static inline CUresult put_GraphSet(struct session *session, uint64_t exec, uint64_t length, const void *payload) {
-  struct wire_GraphSet *frame = batch_begin_bulk(session, WIRE_GraphSet, sizeof *frame, payload, length);
+  struct wire_GraphSet *frame = batch_begin_bulk(session, WIRE_GraphSet, sizeof *frame, length);
   if (!frame) return guest_lost();
   frame->exec = exec;
   frame->length = length;
@@ -1423,7 +1423,7 @@ static inline CUresult put_ArrayDestroy(struct session *session, uint64_t array)
 }
 
 static inline CUresult put_BoxUpload(struct session *session, uint64_t array, uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_t height, uint64_t depth, uint64_t stream, uint64_t length, const void *payload) {
-  struct wire_BoxUpload *frame = batch_begin_bulk(session, WIRE_BoxUpload, sizeof *frame, payload, length);
+  struct wire_BoxUpload *frame = batch_begin_bulk(session, WIRE_BoxUpload, sizeof *frame, length);
   if (!frame) return guest_lost();
   frame->array = array;
   frame->x = x;
@@ -1867,7 +1867,7 @@ static inline CUresult ask_UploadAsk(struct session *session, uint64_t destinati
 }
 
 static inline CUresult put_UploadKeep(struct session *session, uint64_t destination, uint64_t stream, uint64_t length, const void *payload) {
-  struct wire_UploadKeep *frame = batch_begin_bulk(session, WIRE_UploadKeep, sizeof *frame, payload, length);
+  struct wire_UploadKeep *frame = batch_begin_bulk(session, WIRE_UploadKeep, sizeof *frame, length);
   if (!frame) return guest_lost();
   frame->destination = destination;
   frame->stream = stream;

@@ -68,7 +68,7 @@ ${fill}${tail}  return batch_wait(session, answer, sizeof(struct wire_${command.
   if (command.bulk) {
     const parameters = [...encoderParameters(command), 'const void *payload'].join(', ');
     return `static inline CUresult put_${command.name}(struct session *session, ${parameters}) {
-  struct wire_${command.name} *frame = batch_begin_bulk(session, WIRE_${command.name}, sizeof *frame, payload, length);
+  struct wire_${command.name} *frame = batch_begin_bulk(session, WIRE_${command.name}, sizeof *frame, length);
   if (!frame) return guest_lost();
 ${fill}  return batch_end_bulk(session, ${stream}, payload, length);
 }

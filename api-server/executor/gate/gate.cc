@@ -251,7 +251,7 @@ Gate::Pass Gate::enter_limited(CUstream stream, KernelCost &kernel, uint64_t blo
   ++held_groups_;
   const Pass pass = add(group, kernel, blocks, predicted);
   lock.unlock();
-  post(group);
+  put_hold(group);
   return pass;
 }
 
@@ -273,7 +273,7 @@ LaunchGroup *Gate::take_group(CUstream stream, const KernelCost &first) {
   group->gate = this;
   group->stream = stream;
   group->first = &first;
-  group->sequence = ++posted_;
+  group->sequence = ++groups_begun_;
   group->streams_gone = streams_gone_.load(std::memory_order_relaxed);
   for (CUevent *event : {&group->start, &group->end}) {
     if (*event) continue;
@@ -295,7 +295,7 @@ LaunchGroup *Gate::begin_group(CUstream stream, const KernelCost &first) {
 }
 
 // Puts a hold in front of the group's work.
-void Gate::post(LaunchGroup *group) {
+void Gate::put_hold(LaunchGroup *group) {
   const CUresult posted = driver_.cuLaunchHostFunc(
       group->stream,
       [](void *data) {

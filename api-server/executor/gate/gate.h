@@ -113,7 +113,7 @@ class Gate {
 
   LaunchGroup *take_group(CUstream stream, const KernelCost &first);
   LaunchGroup *begin_group(CUstream stream, const KernelCost &first);
-  void post(LaunchGroup *group);
+  void put_hold(LaunchGroup *group);
   void close_group();
   bool has_room(const LaunchGroup *group, const KernelCost &kernel, uint64_t predicted,
                 uint64_t most);
@@ -144,7 +144,7 @@ class Gate {
 
   // The leader's, but what a hold stands before is under the lock until it is released.
   LaunchGroup *current_ = nullptr;
-  uint64_t posted_ = 0;
+  uint64_t groups_begun_ = 0;
 
   std::atomic<unsigned> want_room_{0};  // holds that only wait for others to end
   std::atomic<size_t> under_way_{0};    // groups begun and not finished

@@ -40,7 +40,7 @@ ReadAhead::ReadAhead(ThreadPool &pool, Receiver &receiver, HostFunctions &functi
     done_.set_value();
     return;
   }
-  pool.post([this] { read(); });
+  pool.run([this] { read(); });
 }
 
 ReadAhead::~ReadAhead() {

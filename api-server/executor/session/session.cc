@@ -99,7 +99,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
                .awaited = [this](uint64_t address,
                                  uint64_t size) { return stream_waits_.within(address, size); }}),
       arrays_(device_->driver(), memory_, device_->scrubber(),
-              [this](std::function<void()> job) { post(std::move(job)); }),
+              [this](std::function<void()> job) { run(std::move(job)); }),
       textures_(device_->driver()),
       upload_staging_(device_->driver(), device_->upload_chunks()),
       upload_cache_(options.upload_cache),
@@ -282,7 +282,7 @@ Region *Session::open_region() {
 void Session::posted_aside(uint16_t op, std::function<CUresult()> work) {
   if (!host_functions_.pending()) return posted(op, work());
   posted(op, CUDA_SUCCESS);
-  post([this, op, work = std::move(work), sequence = posted_count_] {
+  run([this, op, work = std::move(work), sequence = posted_count_] {
     const CUresult result = work();
     if (result != CUDA_SUCCESS) answers_.fault(op, result, sequence);
   });
@@ -292,7 +292,7 @@ void Session::posted_aside(uint16_t op, std::function<CUresult()> work) {
 // the driver's, which may not ask it.
 void Session::call_guest(uint64_t function, uint64_t call, CUresult status) {
   if (!transfers_.pending()) return answers_.call(function, call, status);
-  post([=, this] {
+  run([=, this] {
     transfers_.settle(UINT64_MAX);
     answers_.call(function, call, status);
   });
@@ -315,7 +315,7 @@ void Session::watch(uint64_t handle, uint64_t request, CUevent event, bool own) 
     return violation("more queries are waited for than a guest may");
   }
   if (!own) objects_.pin(event);
-  post([this, handle, request, event, own, sequence = sequence_] {
+  run([this, handle, request, event, own, sequence = sequence_] {
     driver().cuEventSynchronize(event);
     if (own) {
       driver().cuEventDestroy_v2(event);

@@ -137,7 +137,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // The same as those of ThreadPool.
   bool hand_over() { return threads_.hand_over(); }
-  void post(std::function<void()> job) { threads_.post(std::move(job)); }
+  void run(std::function<void()> job) { threads_.run(std::move(job)); }
 
   // Carry out a driver call that may block, `block`, and answer it. When there is something to wait
   // for, another thread leads meanwhile. The first is for a call that waits for all streams, the

@@ -88,7 +88,7 @@ bool ThreadPool::hand_over() {
   return true;
 }
 
-void ThreadPool::post(std::function<void()> job) {
+void ThreadPool::run(std::function<void()> job) {
   std::lock_guard lock(mutex_);
   jobs_.push_back(std::move(job));
   wake_or_add(kMostForJobs);

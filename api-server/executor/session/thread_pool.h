@@ -33,7 +33,7 @@ class ThreadPool {
   static bool leads();
 
   // Runs `job` on a thread that does nothing else meanwhile, once one is to be had. Any thread.
-  void post(std::function<void()> job);
+  void run(std::function<void()> job);
 
   // For the leader: waits until no other thread does anything. What they do must be certain to end.
   void wait_alone();

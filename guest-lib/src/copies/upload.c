@@ -63,7 +63,7 @@ static const char *row_at(const struct box_end *from, const struct box_piece *pi
 static CUresult send_run(const struct copy *copy, const void *run, const struct box_piece *piece) {
   uint64_t length = box_bytes(&piece->box);
   struct wire_BoxUpload *frame =
-      batch_begin_bulk(copy->session, WIRE_BoxUpload, sizeof *frame, run, length);
+      batch_begin_bulk(copy->session, WIRE_BoxUpload, sizeof *frame, length);
   if (!frame) return guest_lost();
   fill_frame(frame, copy, piece);
   return batch_end_bulk(copy->session, copy->stream, run, length);

@@ -351,7 +351,7 @@ CUresult attach(void) {
   static _Bool attached;
   CUresult result = CUDA_SUCCESS;
   if (attached) {
-    result = guest_refuse(NEEDS_INIT);
+    result = guest_check(NEEDS_INIT);
   } else {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, begin);

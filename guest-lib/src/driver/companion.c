@@ -19,7 +19,7 @@ void companion_start(struct session *session, uint64_t number, unsigned first,
 }
 
 static unsigned devices(struct companion_device *out, unsigned room) {
-  if (guest_refuse(NEEDS_INIT)) return 0;
+  if (guest_check(NEEDS_INIT)) return 0;
   for (struct session *session = sessions; session < sessions_end() && session->number < room;
        session++) {
     size_t free, total;

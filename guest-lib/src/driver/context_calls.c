@@ -109,7 +109,7 @@ CUresult guest_cuCtxSynchronize_v2(CUcontext ctx) {
   if (guest_condition) {
     // The family needs no context, so a poisoned one has to be noticed here.
     CUresult result =
-        context->inactive ? CUDA_ERROR_CONTEXT_IS_DESTROYED : guest_refuse(NEEDS_OBJECT);
+        context->inactive ? CUDA_ERROR_CONTEXT_IS_DESTROYED : guest_check(NEEDS_OBJECT);
     if (result) return result;
   }
   if (capture_active()) {

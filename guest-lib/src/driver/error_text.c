@@ -101,7 +101,7 @@ static const struct texts *texts(void) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   const struct texts *all = atomic_load_explicit(&known, memory_order_acquire);
   if (all) return all;
-  if (guest_refuse(NEEDS_INIT) || !offered) return &ours;
+  if (guest_check(NEEDS_INIT) || !offered) return &ours;
   pthread_mutex_lock(&lock);
   all = atomic_load_explicit(&known, memory_order_relaxed);
   if (!all) {

@@ -203,9 +203,7 @@ CUresult batch_end(struct session *session, uint64_t stream) {
   return CUDA_SUCCESS;
 }
 
-void *batch_begin_bulk(struct session *session, uint16_t op, size_t size, const void *payload,
-                       uint64_t length) {
-  (void)payload;
+void *batch_begin_bulk(struct session *session, uint16_t op, size_t size, uint64_t length) {
   if (session_crossed()) return NULL;
   struct outbox *outbox = session->outbox;
   uint32_t whole = (uint32_t)size + wire_round_up((uint32_t)length);

@@ -39,11 +39,10 @@ void *batch_begin(struct session *session, uint16_t op, size_t size);
 CUresult batch_end(struct session *session, uint64_t stream);
 
 // The same for a frame that `length` bytes of payload follow, at most WIRE_BULK_MAX; `size` is
-// without them. Both functions are given the same payload. It has been copied or sent when
+// without them. Both functions are given the same length. The payload has been copied or sent when
 // batch_end_bulk returns: CUDA_ERROR_INVALID_VALUE when it was not readable (the server got zeros),
 // or what guest_lost says when the connection broke.
-void *batch_begin_bulk(struct session *session, uint16_t op, size_t size, const void *payload,
-                       uint64_t length);
+void *batch_begin_bulk(struct session *session, uint16_t op, size_t size, uint64_t length);
 CUresult batch_end_bulk(struct session *session, uint64_t stream, const void *payload,
                         uint64_t length);
 

@@ -15,7 +15,7 @@ enum { NOT_READY = 1, CHILD = 2, LOST = 4, POISONED = 8, HOST_FUNCTIONS = 16, IN
 _Atomic int guest_condition = NOT_READY;
 static _Atomic int lost_result;
 
-CUresult guest_refuse(enum needs needs) {
+CUresult guest_check(enum needs needs) {
   int condition = atomic_load(&guest_condition);
   if (condition & (CHILD | NOT_READY)) return CUDA_ERROR_NOT_INITIALIZED;
   if (condition & HOST_FUNCTIONS && thread_role.in_function) return CUDA_ERROR_NOT_PERMITTED;
@@ -79,7 +79,7 @@ CUresult guest_lost(void) {
 }
 
 // Errors after which the driver answers every call in the context with the same error.
-static _Bool is_sticky(CUresult result) {
+static _Bool poisons(CUresult result) {
   switch (result) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:
     case CUDA_ERROR_ILLEGAL_ADDRESS:
@@ -98,7 +98,7 @@ static _Bool is_sticky(CUresult result) {
 }
 
 void guest_note_result(struct session *session, CUresult result) {
-  if (!is_sticky(result)) return;
+  if (!poisons(result)) return;
   int none = 0;
   atomic_compare_exchange_strong(&session->poison, &none, (int)result);
   atomic_fetch_or(&guest_condition, POISONED);
@@ -106,7 +106,7 @@ void guest_note_result(struct session *session, CUresult result) {
 
 void guest_async_error(struct session *session, CUresult result) {
   guest_note_result(session, result);
-  if (result == CUDA_SUCCESS || is_sticky(result)) return;
+  if (result == CUDA_SUCCESS || poisons(result)) return;
   int none = 0;
   atomic_compare_exchange_strong(&session->kept_error, &none, (int)result);
 }

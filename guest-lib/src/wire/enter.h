@@ -17,12 +17,12 @@
 // object that knows its context, so none need be current), or a current context that can be used.
 enum needs { NEEDS_NOTHING, NEEDS_INIT, NEEDS_OBJECT, NEEDS_CONTEXT };
 
-// 0 when calls may go on; anything else sends them to guest_refuse.
+// 0 when calls may go on; anything else sends them to guest_check.
 extern _Atomic int guest_condition;
 
 // Returns the error of a call that cannot go on, and CUDA_SUCCESS when this one can after all. For
 // when guest_condition is not 0.
-CUresult guest_refuse(enum needs needs);
+CUresult guest_check(enum needs needs);
 
 // Called first by the generated entry point of the call with the number `call` (CALL_...). Brings
 // the thread into the session of its current context. CUDA_SUCCESS when the call may go on;
@@ -34,7 +34,7 @@ static inline CUresult guest_enter(int call, enum needs needs) {
   if (needs == NEEDS_NOTHING) return CUDA_SUCCESS;
   if (sessions_many()) session_begin_call();
   if (__builtin_expect(atomic_load_explicit(&guest_condition, memory_order_acquire), 0)) {
-    CUresult result = guest_refuse(needs);
+    CUresult result = guest_check(needs);
     if (result) return result;
   }
   if (needs == NEEDS_CONTEXT && !context_current()) return context_unusable();

@@ -62,7 +62,7 @@ export class Running {
    * session begins once the process says that it is prepared (`prepared`); `declined` or `lost` come instead
    * where it cannot. `tickets`: those of the group's other sessions, for the Welcome of its first.
    */
-  begin(
+  offer(
     visitor: Visitor,
     seat: Seat,
     placement: Placement,

@@ -89,7 +89,7 @@ export class Turns {
     }
     const group = { id: visitor.id, gpus: placements.map(({ gpu }) => gpu) };
     const tickets = waiting.reservations.keep(group, visitor.request, others, newId);
-    running.begin(visitor, { group, ordinal: 0 }, first, offered, tickets);
+    running.offer(visitor, { group, ordinal: 0 }, first, offered, tickets);
     return true;
   }
 
@@ -104,7 +104,7 @@ export class Turns {
     const offered = visitor.client.offer();
     if (offered) {
       waiting.reservations.take(reservation);
-      running.begin(visitor, seat, placement, offered);
+      running.offer(visitor, seat, placement, offered);
     } else {
       waiting.reservations.drop(reservation);
       waiting.abandon(visitor);

@@ -35,33 +35,33 @@ CUresult guest_cuTinyOpen(CUstream *phStream, unsigned int Flags);
 CUresult guest_cuTinyWait(CUstream hStream);
 CUresult guest_cuTinyWatch(CUstream hStream);
 
-static inline CUresult put_cuTinyOpen(uint64_t phStream, uint32_t Flags) {
-  struct wire_cuTinyOpen *frame = batch_begin(WIRE_cuTinyOpen, sizeof(struct wire_cuTinyOpen));
+static inline CUresult put_cuTinyOpen(struct session *session, uint64_t phStream, uint32_t Flags) {
+  struct wire_cuTinyOpen *frame = batch_begin(session, WIRE_cuTinyOpen, sizeof(struct wire_cuTinyOpen));
   if (!frame) return guest_lost();
   frame->phStream = phStream;
   frame->Flags = Flags;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_cuTinyClose(uint64_t hStream) {
-  struct wire_cuTinyClose *frame = batch_begin(WIRE_cuTinyClose, sizeof(struct wire_cuTinyClose));
+static inline CUresult put_cuTinyClose(struct session *session, uint64_t hStream) {
+  struct wire_cuTinyClose *frame = batch_begin(session, WIRE_cuTinyClose, sizeof(struct wire_cuTinyClose));
   if (!frame) return guest_lost();
   frame->hStream = hStream;
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
-static inline CUresult put_cuTinyFill(uint64_t dst, uint32_t value, uint64_t N, uint64_t hStream) {
-  struct wire_cuTinyFill *frame = batch_begin(WIRE_cuTinyFill, sizeof(struct wire_cuTinyFill));
+static inline CUresult put_cuTinyFill(struct session *session, uint64_t dst, uint32_t value, uint64_t N, uint64_t hStream) {
+  struct wire_cuTinyFill *frame = batch_begin(session, WIRE_cuTinyFill, sizeof(struct wire_cuTinyFill));
   if (!frame) return guest_lost();
   frame->dst = dst;
   frame->value = value;
   frame->N = N;
   frame->hStream = hStream;
-  return batch_end(hStream);
+  return batch_end(session, hStream);
 }
 
-static inline CUresult put_cuTinyFillRows(uint64_t dst, uint64_t pitch, uint32_t value, uint64_t Width, uint64_t Height, uint64_t hStream) {
-  struct wire_cuTinyFillRows *frame = batch_begin(WIRE_cuTinyFillRows, sizeof(struct wire_cuTinyFillRows));
+static inline CUresult put_cuTinyFillRows(struct session *session, uint64_t dst, uint64_t pitch, uint32_t value, uint64_t Width, uint64_t Height, uint64_t hStream) {
+  struct wire_cuTinyFillRows *frame = batch_begin(session, WIRE_cuTinyFillRows, sizeof(struct wire_cuTinyFillRows));
   if (!frame) return guest_lost();
   frame->dst = dst;
   frame->pitch = pitch;
@@ -69,56 +69,56 @@ static inline CUresult put_cuTinyFillRows(uint64_t dst, uint64_t pitch, uint32_t
   frame->Width = Width;
   frame->Height = Height;
   frame->hStream = hStream;
-  return batch_end(hStream);
+  return batch_end(session, hStream);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_cuTinyAsk(uint64_t func, int32_t size, struct answer *answer) {
-  struct wire_cuTinyAsk *frame = batch_ask(WIRE_cuTinyAsk, sizeof(struct wire_cuTinyAsk), answer);
+static inline CUresult ask_cuTinyAsk(struct session *session, uint64_t func, int32_t size, struct answer *answer) {
+  struct wire_cuTinyAsk *frame = batch_ask(session, WIRE_cuTinyAsk, sizeof(struct wire_cuTinyAsk), answer);
   if (!frame) return guest_lost();
   frame->func = func;
   frame->size = size;
-  return batch_wait(answer, sizeof(struct wire_cuTinyAsk_reply));
+  return batch_wait(session, answer, sizeof(struct wire_cuTinyAsk_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_cuTinyWait(uint64_t hStream, struct answer *answer) {
-  struct wire_cuTinyWait *frame = batch_ask(WIRE_cuTinyWait, sizeof(struct wire_cuTinyWait), answer);
+static inline CUresult ask_cuTinyWait(struct session *session, uint64_t hStream, struct answer *answer) {
+  struct wire_cuTinyWait *frame = batch_ask(session, WIRE_cuTinyWait, sizeof(struct wire_cuTinyWait), answer);
   if (!frame) return guest_lost();
   frame->hStream = hStream;
-  return batch_wait(answer, sizeof(struct wire_cuTinyWait_reply));
+  return batch_wait(session, answer, sizeof(struct wire_cuTinyWait_reply));
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_cuTinyWatch(uint64_t hStream, struct answer *answer) {
-  struct wire_cuTinyWatch *frame = batch_ask(WIRE_cuTinyWatch, sizeof(struct wire_cuTinyWatch), answer);
+static inline CUresult ask_cuTinyWatch(struct session *session, uint64_t hStream, struct answer *answer) {
+  struct wire_cuTinyWatch *frame = batch_ask(session, WIRE_cuTinyWatch, sizeof(struct wire_cuTinyWatch), answer);
   if (!frame) return guest_lost();
   frame->hStream = hStream;
-  return batch_wait(answer, sizeof(struct wire_cuTinyWatch_reply));
+  return batch_wait(session, answer, sizeof(struct wire_cuTinyWatch_reply));
 }
 
-static inline CUresult put_Piece(uint64_t hash, uint64_t length, const void *payload) {
-  struct wire_Piece *frame = batch_begin_bulk(WIRE_Piece, sizeof *frame, payload, length);
+static inline CUresult put_Piece(struct session *session, uint64_t hash, uint64_t length, const void *payload) {
+  struct wire_Piece *frame = batch_begin_bulk(session, WIRE_Piece, sizeof *frame, length);
   if (!frame) return guest_lost();
   frame->hash = hash;
   frame->length = length;
-  return batch_end_bulk(BATCH_NO_STREAM, payload, length);
+  return batch_end_bulk(session, BATCH_NO_STREAM, payload, length);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_Load(uint64_t module, const void *name, uint32_t name_size, uint32_t library, struct answer *answer) {
-  struct wire_Load *frame = batch_ask(WIRE_Load, sizeof(struct wire_Load) + wire_round_up(name_size), answer);
+static inline CUresult ask_Load(struct session *session, uint64_t module, const void *name, uint32_t name_size, uint32_t library, struct answer *answer) {
+  struct wire_Load *frame = batch_ask(session, WIRE_Load, sizeof(struct wire_Load) + wire_round_up(name_size), answer);
   if (!frame) return guest_lost();
   frame->module = module;
   frame->name_size = name_size;
   frame->library = library;
   unsigned char *at = (unsigned char *)(frame + 1);
   batch_blob(at, name, name_size);
-  return batch_wait(answer, sizeof(struct wire_Load_reply));
+  return batch_wait(session, answer, sizeof(struct wire_Load_reply));
 }
 
-static inline CUresult put_Find(uint64_t module, uint64_t function, const void *name, uint32_t name_size, const void *blob, uint32_t blob_size) {
-  struct wire_Find *frame = batch_begin(WIRE_Find, sizeof(struct wire_Find) + wire_round_up(name_size) + wire_round_up(blob_size));
+static inline CUresult put_Find(struct session *session, uint64_t module, uint64_t function, const void *name, uint32_t name_size, const void *blob, uint32_t blob_size) {
+  struct wire_Find *frame = batch_begin(session, WIRE_Find, sizeof(struct wire_Find) + wire_round_up(name_size) + wire_round_up(blob_size));
   if (!frame) return guest_lost();
   frame->module = module;
   frame->function = function;
@@ -128,14 +128,14 @@ static inline CUresult put_Find(uint64_t module, uint64_t function, const void *
   batch_blob(at, name, name_size);
   at += wire_round_up(name_size);
   batch_blob(at, blob, blob_size);
-  return batch_end(BATCH_NO_STREAM);
+  return batch_end(session, BATCH_NO_STREAM);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_Reset(struct answer *answer) {
-  struct wire_Reset *frame = batch_ask(WIRE_Reset, sizeof(struct wire_Reset), answer);
+static inline CUresult ask_Reset(struct session *session, struct answer *answer) {
+  struct wire_Reset *frame = batch_ask(session, WIRE_Reset, sizeof(struct wire_Reset), answer);
   if (!frame) return guest_lost();
-  return batch_wait(answer, sizeof(struct wire_Reset_reply));
+  return batch_wait(session, answer, sizeof(struct wire_Reset_reply));
 }
 
 #endif

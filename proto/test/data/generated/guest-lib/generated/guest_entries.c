@@ -57,7 +57,7 @@ static CUresult guest_cuTinyAsk(int *count, size_t *bytes, CUfunction func, int 
   if ((result = function_resolve(func, &func_found, &func_wire))) return result;
   struct answer answer;
   answer_init(&answer);
-  result = ask_cuTinyAsk(func_wire, size, &answer);
+  result = ask_cuTinyAsk(session_here(), func_wire, size, &answer);
   if (!result) {
     const struct wire_cuTinyAsk_reply *reply = answer.reply;
     *count = reply->count;
@@ -89,7 +89,7 @@ static CUresult guest_cuTinyAskPlain(int *count, size_t *bytes, CUfunction func)
   if ((result = function_resolve(func, &func_found, &func_wire))) return result;
   struct answer answer;
   answer_init(&answer);
-  result = ask_cuTinyAsk(func_wire, 7, &answer);
+  result = ask_cuTinyAsk(session_here(), func_wire, 7, &answer);
   if (!result) {
     const struct wire_cuTinyAsk_reply *reply = answer.reply;
     *count = reply->count;
@@ -133,7 +133,7 @@ static CUresult guest_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dst, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dst, 0, 1, N, 2))) return result;
-  result = put_cuTinyFill(dst, value, N, hStream_wire);
+  result = put_cuTinyFill(session_here(), dst, value, N, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream, int per_thread) {
@@ -161,7 +161,7 @@ static CUresult guest_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dst, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dst, 0, 1, N, 2))) return result;
-  result = put_cuTinyFill(dst, value, N, hStream_wire);
+  result = put_cuTinyFill(session_here(), dst, value, N, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N, int per_thread) {
@@ -189,7 +189,7 @@ static CUresult guest_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned cha
   _Bool away = 0;
   if (sessions_many() && (result = cross_device_fill(dst, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dst, pitch, Height, Width, 1))) return result;
-  result = put_cuTinyFillRows(dst, pitch, value, Width, Height, hStream_wire);
+  result = put_cuTinyFillRows(session_here(), dst, pitch, value, Width, Height, hStream_wire);
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
