@@ -8,6 +8,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { build, root } from '../bin/paths.mjs';
 import { buildExamples } from '../examples/build.mjs';
+import { named } from '../test/support/device.js';
 import { type Measurement, measurements, type Placement, quick } from './src/figures.js';
 import { machine } from './src/machine.js';
 import { processors } from './src/placement.js';
@@ -24,7 +25,7 @@ async function main() {
     },
   });
   // Only a whole run is worth keeping.
-  const whole = !values.only && !values.quick;
+  const whole = !values.only && !values.quick && named === null;
   const out =
     values.out ??
     (whole

@@ -41,6 +41,7 @@ import { parseArgs } from 'node:util';
  * @property {string} [sources] folder with a programs.json, this one by default
  * @property {string[]} [names] programs to build, all by default
  * @property {(line: string) => void} [log] told what is compiled
+ * @property {() => void} [done] called for each program that has been tried, or was up to date
  */
 
 /** @typedef {{ program: Program, path: string, compiled: boolean }} Built */
@@ -112,7 +113,8 @@ function describe(sources, source) {
  * @returns {Promise<Built[]>}
  */
 export async function buildExamples(options) {
-  const { nvcc, out, libcuda, sources = examples, names = [], log = () => {} } = options;
+  const { nvcc, out, libcuda, sources = examples, names = [] } = options;
+  const { log = () => {}, done = () => {} } = options;
   const programs = choose(sources, names);
   const folder = resolve(out ?? join(checkout, 'build', 'examples'));
   const compiler = await identify(nvcc);
@@ -133,6 +135,7 @@ export async function buildExamples(options) {
       } catch (error) {
         failures.push(error instanceof Error ? error.message : String(error));
       }
+      done();
     }
   };
   await Promise.all(Array.from({ length: parallel }, worker));

@@ -1,13 +1,15 @@
 // npm run bench [-- SUITE] [OPTION...]: sets everything up, then measures. Without a suite: the figures of
-// bench/run.ts. A suite is a folder of bench/ with a main.ts; the options are its own.
+// bench/run.ts. A suite is a folder of bench/ with a main.ts; the options are its own, but for --device
+// software|nvidia|PATH, which all have.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../bin/paths.mjs';
 import { runCompiled } from './setup/all.mjs';
+import { takeDevice } from './setup/device.mjs';
 import { runMain, SetupError } from './setup/step.mjs';
 
 await runMain(() => {
-  const args = process.argv.slice(2);
+  const args = takeDevice(process.argv.slice(2));
   const suite = args[0]?.startsWith('-') ? undefined : args.shift();
   return runCompiled(suite === undefined ? 'bench/run.js' : compiledSuite(suite), args);
 });

@@ -1,14 +1,14 @@
 // npm test: sets everything up and runs every test of the repository. Its last line is the count.
-//   npm test                          all rows but tsan
-//   npm test -- --only tap,ctest      only these rows
-//   npm test -- PATTERN               only tests whose file (tap) or name (ctest) matches
+// `npm test -- --help` says what it can be told.
 import { parseArgs } from 'node:util';
 import { ctestRow } from './rows/ctest.mjs';
 import { lintRow } from './rows/lint.mjs';
+import { selectsSome } from './rows/selection.mjs';
 import { emptyRow, lastLine, showFailures, skipReasons, table, totals } from './rows/summary.mjs';
 import { tapRow } from './rows/tap.mjs';
 import { environment, setUp } from './setup/all.mjs';
 import { ensureClients, ensureNvmlClient, ensureTinygrad } from './setup/clients.mjs';
+import { takeDevice } from './setup/device.mjs';
 import { ensureNative } from './setup/native.mjs';
 import { buildPreset } from './setup/presets.mjs';
 import { ensureRuntimes, OLD_RUNTIMES } from './setup/runtimes.mjs';
@@ -31,10 +31,37 @@ const ROWS = ['lint', 'ctest', 'tap', 'asan', 'fuzz'];
 /** Only run where somebody names them: .ci/nightly does. */
 const NIGHTLY = ['tsan'];
 
+const HELP = `Usage: npm test -- [--only ROWS] [--device software|nvidia|PATH] [PATTERN]
+
+Sets everything up, then runs every test of the repository. Its last line is the count:
+"N passed, N failed[, N skipped]"; it ends with 0 where none failed.
+
+  PATTERN      a regular expression: only tests whose source file (tap), such as
+               monitor/test/run/run.test.ts, or name (ctest), such as guest-lib.config, matches
+  --only ROWS  only these rows, separated by commas
+  --device ... what the backbone runs on (programs, features, sequences), natively and served
+  --help       this text; nothing is set up
+
+Rows:
+  lint   layout and lint of all sources (not where there is a PATTERN)
+  ctest  tests of the native code
+  tap    tests in TypeScript
+  asan   tests of the native code under AddressSanitizer and UBSan, a build of its own
+  fuzz   the fuzz targets on what they have found so far, a build of its own
+  tsan   tests of the native code under ThreadSanitizer; only where it is named
+
+npm test -- run.test              npm test -- --only ctest guest-lib
+`;
+
 await runMain(main, () => console.log(lastLine({ passed: 0, failed: 1, skipped: 0 })));
 
 async function main() {
-  const { only, pattern } = options();
+  const { help, only, pattern } = options();
+  if (help) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  if (pattern && !(await selectsSome(pattern, only))) throw nothingMatches(pattern);
   const { nvcc, examplesFailed } = await setUp('tests');
   const noNvcc = nvcc && 'reason' in nvcc ? nvcc.reason : undefined;
   if (noNvcc !== undefined) {
@@ -112,7 +139,12 @@ function options() {
   }
   if (positionals.length > 1) throw new SetupError('One PATTERN at most.');
   try {
-    return { only, pattern: positionals[0] === undefined ? undefined : new RegExp(positionals[0]) };
+    const help = values.help === true;
+    return {
+      help,
+      only,
+      pattern: positionals[0] === undefined ? undefined : new RegExp(positionals[0]),
+    };
   } catch (error) {
     throw new SetupError(
       `PATTERN is not a regular expression: ${/** @type {Error} */ (error).message}`,
@@ -122,19 +154,29 @@ function options() {
 
 function parse() {
   try {
-    return parseArgs({ options: { only: { type: 'string' } }, allowPositionals: true });
+    return parseArgs({
+      args: takeDevice(process.argv.slice(2)),
+      options: { only: { type: 'string' }, help: { type: 'boolean', short: 'h' } },
+      allowPositionals: true,
+    });
   } catch (error) {
-    throw new SetupError(
-      `${/** @type {Error} */ (error).message}\nUsage: npm test -- [--only ${[...ROWS, ...NIGHTLY].join(',')}] [PATTERN]`,
-    );
+    throw new SetupError(`${/** @type {Error} */ (error).message}\nSee: npm test -- --help`);
   }
+}
+
+/** @param {RegExp} pattern */
+function nothingMatches(pattern) {
+  return new SetupError(
+    `No test matches ${pattern}: neither the source file of one in TypeScript nor the name of one of ` +
+      'ctest, in the rows that were asked for. See: npm test -- --help',
+  );
 }
 
 /** @param {Row[]} rows @param {RegExp | undefined} pattern */
 function conclude(rows, pattern) {
   const total = totals(rows);
   if (total.passed + total.failed + total.skipped === 0) {
-    throw new SetupError(pattern ? `No test matches ${pattern}.` : 'There was no test to run.');
+    throw pattern ? nothingMatches(pattern) : new SetupError('There was no test to run.');
   }
   console.log(`\n${table(rows)}\n`);
   for (const line of skipReasons(rows)) console.log(line);

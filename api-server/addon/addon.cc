@@ -2,6 +2,7 @@
 // JavaScript's thread except the report at a session's end, which comes from the session's reaper
 // through a thread-safe function.
 #include <napi.h>
+#include <sys/personality.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ using outboard::Error;
 using outboard::QuotaPage;
 using outboard::Session;
 using outboard::SessionEnd;
+using outboard::TurnPage;
 
 using DevicePointer = std::shared_ptr<Device>;
 using CountersPointer = std::shared_ptr<Counters>;
@@ -45,6 +47,47 @@ using SessionPointer = std::shared_ptr<HeldSession>;
 
 // ---- devices -----------------------------------------------------------------------------------
 
+Napi::Value to_numbers(Napi::Env env, const CUuuid &uuid) {
+  Napi::Array list = Napi::Array::New(env, sizeof uuid.bytes);
+  for (uint32_t at = 0; at < sizeof uuid.bytes; at++)
+    list.Set(at, Napi::Number::New(env, static_cast<uint8_t>(uuid.bytes[at])));
+  return list;
+}
+
+Napi::Value to_bytes(Napi::Env env, const CUuuid &uuid) {
+  Napi::Uint8Array bytes = Napi::Uint8Array::New(env, sizeof uuid.bytes);
+  memcpy(bytes.Data(), uuid.bytes, sizeof uuid.bytes);
+  return bytes;
+}
+
+CUuuid to_uuid(const Napi::Value &value, const char *what) {
+  CUuuid uuid{};
+  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().ByteLength() != sizeof uuid.bytes)
+    throw outboard::Error("OB_INTERNAL", std::string(what) + " must be 16 bytes");
+  memcpy(uuid.bytes, value.As<Napi::Uint8Array>().Data(), sizeof uuid.bytes);
+  return uuid;
+}
+
+Napi::Value machine_gpus(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&]() -> Napi::Value {
+    const auto gpus = outboard::machine_gpus(to_text(info[0], "library"));
+    if (!gpus) return env.Null();
+    Napi::Array result = Napi::Array::New(env, gpus->size());
+    for (uint32_t i = 0; i < gpus->size(); i++) {
+      const outboard::MachineGpu &gpu = (*gpus)[i];
+      Napi::Array instances = Napi::Array::New(env, gpu.instances.size());
+      for (uint32_t at = 0; at < gpu.instances.size(); at++) instances.Set(at, gpu.instances[at]);
+      Napi::Object one = Napi::Object::New(env);
+      one.Set("uuid", gpu.uuid);
+      one.Set("mig", Napi::Boolean::New(env, gpu.mig));
+      one.Set("instances", instances);
+      result.Set(i, one);
+    }
+    return result;
+  });
+}
+
 Napi::Value offered_devices(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&]() -> Napi::Value {
@@ -55,11 +98,9 @@ Napi::Value offered_devices(const Napi::CallbackInfo &info) {
       Napi::Object one = Napi::Object::New(env);
       one.Set("name", offered.name);
       one.Set("pciBusId", offered.pci_bus_id);
-      Napi::Array uuid = Napi::Array::New(env, sizeof offered.uuid.bytes);
-      for (uint32_t at = 0; at < sizeof offered.uuid.bytes; at++) {
-        uuid.Set(at, Napi::Number::New(env, static_cast<uint8_t>(offered.uuid.bytes[at])));
-      }
-      one.Set("uuid", uuid);
+      one.Set("uuid", to_numbers(env, offered.uuid));
+      one.Set("gpuUuid", offered.gpu ? to_numbers(env, *offered.gpu) : env.Null());
+      one.Set("computeMode", offered.compute_mode);
       one.Set("computeCapability", std::to_string(offered.capability_major) + "." +
                                        std::to_string(offered.capability_minor));
       one.Set("multiprocessors", offered.multiprocessors);
@@ -114,10 +155,14 @@ Napi::Value open_device(const Napi::CallbackInfo &info) {
     outboard::DeviceOptions options;
     options.library = to_text(given.Get("library"), "library");
     options.ordinal = to_int(given.Get("ordinal"), "ordinal");
+    options.uuid = to_optional(given.Get("uuid"), "uuid", to_uuid);
     options.window_base = to_optional(given.Get("windowBase"), "windowBase", to_u64);
     options.window_size = to_optional(given.Get("windowSize"), "windowSize", to_u64);
     if (const auto page = to_optional(given.Get("quotaPageFd"), "quotaPageFd", to_int))
       options.quota_page_fd = *page;
+    if (const auto page = to_optional(given.Get("turnPageFd"), "turnPageFd", to_int))
+      options.turn_page_fd = *page;
+    options.slot = static_cast<unsigned>(to_int(given.Get("slot"), "slot"));
     options.module_bytes = to_u64(given.Get("moduleBytes"), "moduleBytes");
     if (const auto folder = to_optional(given.Get("moduleFolder"), "moduleFolder", to_text))
       options.module_folder = *folder;
@@ -151,12 +196,10 @@ Napi::Value to_list(Napi::Env env, const std::vector<outboard::PeerDevice> &peer
   Napi::Array list = Napi::Array::New(env, peers.size());
   for (uint32_t i = 0; i < peers.size(); i++) {
     const outboard::PeerDevice &peer = peers[i];
-    Napi::Uint8Array uuid = Napi::Uint8Array::New(env, sizeof peer.uuid.bytes);
-    memcpy(uuid.Data(), peer.uuid.bytes, sizeof peer.uuid.bytes);
     Napi::Array atomics = Napi::Array::New(env, peer.atomics.size());
     for (uint32_t a = 0; a < peer.atomics.size(); a++) atomics.Set(a, peer.atomics[a]);
     Napi::Object one = Napi::Object::New(env);
-    one.Set("uuid", uuid);
+    one.Set("uuid", to_bytes(env, peer.uuid));
     one.Set("performanceRank", peer.performance_rank);
     one.Set("nativeAtomics", Napi::Boolean::New(env, peer.native_atomics));
     one.Set("atomics", atomics);
@@ -170,14 +213,13 @@ Napi::Value snapshot(const Napi::CallbackInfo &info) {
   return guarded(env, [&]() -> Napi::Value {
     const outboard::DeviceSnapshot s = from_handle<DevicePointer>(info[0], "device")->snapshot();
     Napi::Object result = Napi::Object::New(env);
-    Napi::Uint8Array uuid = Napi::Uint8Array::New(env, sizeof s.uuid.bytes);
-    memcpy(uuid.Data(), s.uuid.bytes, sizeof s.uuid.bytes);
     Napi::Int32Array attributes = Napi::Int32Array::New(env, s.attributes.size());
     memcpy(attributes.Data(), s.attributes.data(), s.attributes.size() * sizeof(int32_t));
     Napi::BigUint64Array limits = Napi::BigUint64Array::New(env, s.limits.size());
     memcpy(limits.Data(), s.limits.data(), s.limits.size() * sizeof(uint64_t));
     result.Set("name", s.name);
-    result.Set("uuid", uuid);
+    result.Set("uuid", to_bytes(env, s.uuid));
+    result.Set("gpuUuid", s.gpu ? to_bytes(env, *s.gpu) : env.Null());
     result.Set("totalMemory", bigint(env, s.total_memory));
     result.Set("freeMemory", bigint(env, s.free_memory));
     result.Set("attributes", attributes);
@@ -189,6 +231,8 @@ Napi::Value snapshot(const Napi::CallbackInfo &info) {
     result.Set("driverVersion", s.driver_version);
     result.Set("windowBase", bigint(env, s.window_base));
     result.Set("windowSize", bigint(env, s.window_size));
+    result.Set("streamOperations", s.stream_operations);
+    result.Set("granularity", bigint(env, s.granularity));
     return result;
   });
 }
@@ -255,6 +299,7 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     options.memory_limit = to_u64(given.Get("memoryLimit"), "memoryLimit");
     options.pinned_limit = to_u64(given.Get("pinnedLimit"), "pinnedLimit");
     options.module_limit = to_u64(given.Get("moduleLimit"), "moduleLimit");
+    options.stack_limit = to_u64(given.Get("stackLimit"), "stackLimit");
     options.tenant = to_text(given.Get("tenant"), "tenant");
     options.group = to_u64(given.Get("group"), "group");
     options.upload_cache = to_bool(given.Get("uploadCache"), "uploadCache");
@@ -270,9 +315,13 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     const Napi::Object gated = to_object(given.Get("gated"), "gated");
     options.gate.copies = to_bool(gated.Get("copies"), "gated.copies");
     options.gate.sets = to_bool(gated.Get("sets"), "gated.sets");
+    options.gate.measured = to_bool(given.Get("measured"), "measured");
     if (const auto trace = to_optional(given.Get("trace"), "trace", to_object))
       options.trace = to_trace(*trace);
     const Napi::Function on_end = to_function(given.Get("onEnd"), "onEnd");
+    const auto closing =
+        hold_function(env, to_function(given.Get("onClosing"), "onClosing"), "session closing");
+    options.on_closing = [closing] { closing->NonBlockingCall(); };
     options.on_used = caller_of_used(env, to_function(given.Get("onUsed"), "onUsed"));
     auto call = Napi::ThreadSafeFunction::New(env, on_end, "session end", 0, 1);
     const auto held = std::make_shared<HeldSession>();
@@ -324,6 +373,7 @@ Napi::Value kernel_times(const Napi::CallbackInfo &info) {
       entry.Set("launches", bigint(env, times[i].launches));
       entry.Set("blocks", bigint(env, times[i].blocks));
       entry.Set("ns", bigint(env, times[i].ns));
+      entry.Set("unmeasured", bigint(env, times[i].unmeasured));
       list.Set(i, entry);
     }
     return list;
@@ -369,6 +419,51 @@ Napi::Value wake_quota_page(const Napi::CallbackInfo &info) {
   });
 }
 
+// ---- turn pages --------------------------------------------------------------------------------
+
+Napi::Value create_turn_page(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&]() -> Napi::Value {
+    auto *held = new std::shared_ptr<TurnPage>(TurnPage::create());
+    Napi::Object result = Napi::Object::New(env);
+    result.Set("fd", (*held)->release_fd());
+    result.Set(
+        "buffer",
+        Napi::ArrayBuffer::New(
+            env, &(*held)->words(), TurnPage::kBytes,
+            [](Napi::Env, void *, std::shared_ptr<TurnPage> *pointer) { delete pointer; }, held));
+    return result;
+  });
+}
+
+Napi::Value leave_turns(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&] {
+    if (!info[0].IsArrayBuffer() ||
+        info[0].As<Napi::ArrayBuffer>().ByteLength() != TurnPage::kBytes) {
+      throw Error("OB_INTERNAL", "the buffer is no turn page");
+    }
+    TurnPage::leave(*static_cast<outboard::TurnWords *>(info[0].As<Napi::ArrayBuffer>().Data()),
+                    static_cast<unsigned>(to_int(info[1], "slot")));
+    return info.Env().Undefined();
+  });
+}
+
+// Where a driver puts code and variables of modules, it follows the kernel, which fills the address
+// space from the top. So it does in the programs that are served, and an address of a variable
+// would be one of memory of theirs. Processes that this thread starts while it is on begin at a
+// third of the address space. Where a kernel knows no such layout, or a filter of system calls
+// refuses it, they do as always; then it returns false.
+Napi::Value map_from_below(const Napi::CallbackInfo &info) {
+  const int now = personality(0xffffffff);
+  bool done = now >= 0;
+  if (done) {
+    constexpr unsigned long kBelow = ADDR_COMPAT_LAYOUT;
+    const auto others = static_cast<unsigned long>(now) & ~kBelow;
+    done = personality(info[0].ToBoolean() ? others | kBelow : others) >= 0;
+  }
+  return Napi::Boolean::New(info.Env(), done);
+}
+
 // As sd_notify(3): a datagram to the socket that systemd names, which Node cannot send. A path that
 // begins with @ is an abstract address.
 Napi::Value notify(const Napi::CallbackInfo &info) {
@@ -393,6 +488,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("sendDescriptor", Napi::Function::New(env, send_descriptor));
   exports.Set("receiveDescriptor", Napi::Function::New(env, receive_descriptor));
   exports.Set("notify", Napi::Function::New(env, notify));
+  exports.Set("machineGpus", Napi::Function::New(env, machine_gpus));
   exports.Set("nvmlFacts", Napi::Function::New(env, nvml_facts));
   exports.Set("offeredDevices", Napi::Function::New(env, offered_devices));
   exports.Set("openDevice", Napi::Function::New(env, open_device));
@@ -406,6 +502,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("createQuotaPage", Napi::Function::New(env, create_quota_page));
   exports.Set("openQuotaPage", Napi::Function::New(env, open_quota_page));
   exports.Set("wakeQuotaPage", Napi::Function::New(env, wake_quota_page));
+  exports.Set("createTurnPage", Napi::Function::New(env, create_turn_page));
+  exports.Set("mapFromBelow", Napi::Function::New(env, map_from_below));
+  exports.Set("leaveTurns", Napi::Function::New(env, leave_turns));
   return exports;
 }
 

@@ -51,12 +51,7 @@ std::vector<ExpectedModule> to_modules(const Napi::Array &list) {
 }
 
 std::function<void(const ExpectedModule &)> caller_of_used(Napi::Env env, Napi::Function on_used) {
-  using Call = Napi::ThreadSafeFunction;
-  const std::shared_ptr<Call> call(new Call(Call::New(env, on_used, "module used", 0, 1)),
-                                   [](Call *held) {
-                                     held->Release();
-                                     delete held;
-                                   });
+  const auto call = hold_function(env, on_used, "module used");
   return [call](const ExpectedModule &module) {
     auto *copy = new ExpectedModule(module);
     if (call->NonBlockingCall(copy, tell_used) != napi_ok) delete copy;

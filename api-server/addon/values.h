@@ -5,6 +5,7 @@
 #include <napi.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -29,6 +30,17 @@ Napi::Value guarded(Napi::Env env, F f) {
     raise(env, "OB_INTERNAL", error.what());
   }
   return env.Undefined();
+}
+
+// A function of JavaScript that any thread may call, until nobody holds it.
+inline std::shared_ptr<Napi::ThreadSafeFunction> hold_function(Napi::Env env,
+                                                               Napi::Function function,
+                                                               const char *name) {
+  using Call = Napi::ThreadSafeFunction;
+  return {new Call(Call::New(env, function, name, 0, 1)), [](Call *held) {
+            held->Release();
+            delete held;
+          }};
 }
 
 inline uint64_t to_u64(const Napi::Value &value, const char *name) {

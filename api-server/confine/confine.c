@@ -1,4 +1,5 @@
-// outboard-confine [--read PATH | --write PATH | --run PATH]... -- PROGRAM [ARGUMENT]...
+// outboard-confine [--threads] [--read PATH | --write PATH | --run PATH]... -- PROGRAM
+// [ARGUMENT]...
 //
 // Puts itself under Landlock and a filter of system calls, and becomes the program, whose threads
 // all start under them. From then on there are only these files, no process can be made and no
@@ -53,11 +54,12 @@ static const uint64_t kIoctl = 1 << 15;     // ABI 5
 static const uint64_t kTcp = 3;             // bind, connect
 static const uint64_t kSignals = 2;
 
-// What root keeps: other people's files, as far as the rules have them, locked memory, priorities,
-// limits. With the rest it could read processes that it cannot trace.
+// What root keeps: other people's files, as far as the rules have them, locked memory, priorities.
+// With the rest it could read processes that it cannot trace, or take back what limits it, also
+// that it is the first to go where memory is short.
 static int is_kept(int capability) {
   return capability == CAP_DAC_OVERRIDE || capability == CAP_DAC_READ_SEARCH ||
-         capability == CAP_IPC_LOCK || capability == CAP_SYS_NICE || capability == CAP_SYS_RESOURCE;
+         capability == CAP_IPC_LOCK || capability == CAP_SYS_NICE;
 }
 
 // Who may not drop them has none.
@@ -85,6 +87,15 @@ static int allow(int rules, const char *path, uint64_t rights) {
   }
   close(fd);
   return result;
+}
+
+// A rule holds for the directory that is there now: it stays open in the program, or the kernel
+// could make another of it, without the rule.
+static int allow_threads(int rules, uint64_t files) {
+  const int fd = open("/proc/self/task", O_PATH);
+  if (fd < 0) return -1;
+  const struct path_beneath rule = {(kReadFile | kReadDir | kWriteFile | kTruncate) & files, fd};
+  return (int)syscall(SYS_landlock_add_rule, rules, kPathBeneath, &rule, 0);
 }
 
 // Descriptors on their way in messages count for the user, against the limit of who sends: with
@@ -131,6 +142,10 @@ int main(int argc, char **argv) {
   const int rules = (int)syscall(SYS_landlock_create_ruleset, &all, size, kRuleset);
   if (rules < 0) return fail("landlock_create_ruleset");
   int at = 1;
+  if (argc > 1 && strcmp(argv[at], "--threads") == 0) {
+    if (allow_threads(rules, files) < 0) return fail("/proc/self/task");
+    at++;
+  }
   for (; at + 1 < argc && strcmp(argv[at], "--") != 0; at += 2) {
     uint64_t rights;
     if (strcmp(argv[at], "--read") == 0) {

@@ -158,6 +158,11 @@ static int close_detours(scmp_filter_ctx filter) {
     result =
         seccomp_rule_add(filter, refuse, SCMP_SYS(sched_setaffinity), 1, SCMP_A0(SCMP_CMP_NE, 0));
   }
+  // How its memory is laid out was settled when it was started; to ask is open.
+  if (result == 0) {
+    result = seccomp_rule_add(filter, refuse, SCMP_SYS(personality), 1,
+                              SCMP_A0(SCMP_CMP_NE, 0xffffffff));
+  }
   // With no path it is the open file's own, as the caches set it when something is used.
   if (result == 0) {
     result = seccomp_rule_add(filter, refuse, SCMP_SYS(utimensat), 1, SCMP_A1(SCMP_CMP_NE, 0));

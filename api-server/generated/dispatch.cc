@@ -159,8 +159,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->srcDevice, q->ByteCount)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      Gate::Pass pass = Starts<Work::kCopy>(s.gate()).pass(hStream_object, q->ByteCount);
-      return s.posted(h->op, pass.did(pass->cuMemcpyDtoDAsync_v2(static_cast<CUdeviceptr>(q->dstDevice), static_cast<CUdeviceptr>(q->srcDevice), static_cast<size_t>(q->ByteCount), hStream_object)));
+      Gate::Pass pass = Starts<Work::kCopy>(s.gate()).move(hStream_object, q->ByteCount);
+      return s.posted(h->op, pass.started(pass->cuMemcpyDtoDAsync_v2(static_cast<CUdeviceptr>(q->dstDevice), static_cast<CUdeviceptr>(q->srcDevice), static_cast<size_t>(q->ByteCount), hStream_object)));
     }
     case WIRE_cuMemsetD8Async: {
       const auto *q = in.body<wire_cuMemsetD8Async>();
@@ -169,8 +169,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dstDevice, q->N)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, q->N);
-      return s.posted(h->op, pass.did(pass->cuMemsetD8Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned char>(q->uc), static_cast<size_t>(q->N), hStream_object)));
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).move(hStream_object, q->N);
+      return s.posted(h->op, pass.started(pass->cuMemsetD8Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned char>(q->uc), static_cast<size_t>(q->N), hStream_object)));
     }
     case WIRE_cuMemsetD16Async: {
       const auto *q = in.body<wire_cuMemsetD16Async>();
@@ -179,8 +179,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dstDevice, span_1d(q->N, 2))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_1d(q->N, 2));
-      return s.posted(h->op, pass.did(pass->cuMemsetD16Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned short>(q->us), static_cast<size_t>(q->N), hStream_object)));
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).move(hStream_object, span_1d(q->N, 2));
+      return s.posted(h->op, pass.started(pass->cuMemsetD16Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned short>(q->us), static_cast<size_t>(q->N), hStream_object)));
     }
     case WIRE_cuMemsetD32Async: {
       const auto *q = in.body<wire_cuMemsetD32Async>();
@@ -189,8 +189,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dstDevice, span_1d(q->N, 4))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_1d(q->N, 4));
-      return s.posted(h->op, pass.did(pass->cuMemsetD32Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned int>(q->ui), static_cast<size_t>(q->N), hStream_object)));
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).move(hStream_object, span_1d(q->N, 4));
+      return s.posted(h->op, pass.started(pass->cuMemsetD32Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned int>(q->ui), static_cast<size_t>(q->N), hStream_object)));
     }
     case WIRE_cuMemsetD2D8Async: {
       const auto *q = in.body<wire_cuMemsetD2D8Async>();
@@ -199,8 +199,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 1)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 1)));
-      return s.posted(h->op, pass.did(pass->cuMemsetD2D8Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned char>(q->uc), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).move(hStream_object, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 1)));
+      return s.posted(h->op, pass.started(pass->cuMemsetD2D8Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned char>(q->uc), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
     }
     case WIRE_cuMemsetD2D16Async: {
       const auto *q = in.body<wire_cuMemsetD2D16Async>();
@@ -209,8 +209,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 2)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 2)));
-      return s.posted(h->op, pass.did(pass->cuMemsetD2D16Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned short>(q->us), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).move(hStream_object, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 2)));
+      return s.posted(h->op, pass.started(pass->cuMemsetD2D16Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned short>(q->us), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
     }
     case WIRE_cuMemsetD2D32Async: {
       const auto *q = in.body<wire_cuMemsetD2D32Async>();
@@ -219,8 +219,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 4)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 4)));
-      return s.posted(h->op, pass.did(pass->cuMemsetD2D32Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned int>(q->ui), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).move(hStream_object, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 4)));
+      return s.posted(h->op, pass.started(pass->cuMemsetD2D32Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned int>(q->ui), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
     }
     case WIRE_cuFuncGetAttribute: {
       const auto *q = in.body<wire_cuFuncGetAttribute>();
@@ -512,6 +512,20 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       return handle_SurfaceReferenceSet(s, *q);
     }
+    case WIRE_TensorMapEncode: {
+      const auto *q = in.body<wire_TensorMapEncode>();
+      if (!q) return;
+      std::span<const uint8_t> tensor = in.blob(q->tensor_size);
+      if (!in.end()) return;
+      return handle_TensorMapEncode(s, *q, tensor);
+    }
+    case WIRE_TensorMapReplace: {
+      const auto *q = in.body<wire_TensorMapReplace>();
+      if (!q) return;
+      std::span<const uint8_t> map = in.blob(q->map_size);
+      if (!in.end()) return;
+      return handle_TensorMapReplace(s, *q, map);
+    }
     case WIRE_HostFunction: {
       const auto *q = in.body<wire_HostFunction>();
       if (!q) return;
@@ -774,6 +788,18 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       return handle_PinnedMap(s, *q);
+    }
+    case WIRE_MemoryRoom: {
+      const auto *q = in.body<wire_MemoryRoom>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_MemoryRoom(s, *q);
+    }
+    case WIRE_StreamMark: {
+      const auto *q = in.body<wire_StreamMark>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_StreamMark(s, *q);
     }
     default:
       return s.violation("unknown command");

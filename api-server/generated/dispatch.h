@@ -65,6 +65,8 @@ void handle_SurfaceCreate(Session &s, const wire_SurfaceCreate &q);
 void handle_ReferenceGet(Session &s, const wire_ReferenceGet &q, std::span<const uint8_t> name);
 void handle_TextureReferenceSet(Session &s, const wire_TextureReferenceSet &q, std::span<const uint8_t> texture);
 void handle_SurfaceReferenceSet(Session &s, const wire_SurfaceReferenceSet &q);
+void handle_TensorMapEncode(Session &s, const wire_TensorMapEncode &q, std::span<const uint8_t> tensor);
+void handle_TensorMapReplace(Session &s, const wire_TensorMapReplace &q, std::span<const uint8_t> map);
 void handle_HostFunction(Session &s, const wire_HostFunction &q);
 void handle_HostFunctionDone(Session &s, const wire_HostFunctionDone &q);
 void handle_StreamValues(Session &s, const wire_StreamValues &q, std::span<const uint8_t> values, Starts<Work::kSet> work);
@@ -107,5 +109,7 @@ void handle_RegionDownload(Session &s, const wire_RegionDownload &q, Starts<Work
 void handle_RegionTaken(Session &s, const wire_RegionTaken &q);
 void handle_ModuleTake(Session &s, const wire_ModuleTake &q);
 void handle_PinnedMap(Session &s, const wire_PinnedMap &q);
+void handle_MemoryRoom(Session &s, const wire_MemoryRoom &q);
+void handle_StreamMark(Session &s, const wire_StreamMark &q);
 
 }  // namespace outboard

@@ -194,6 +194,9 @@ bool send_welcome(int fd, const Welcome &welcome) {
   body.number(10, 1);  // region
   body.number(12, welcome.pinned_memory);
   body.number(13, 1);  // error_texts
+  body.number(14, 1);  // memory_room
+  body.number(15, welcome.device.stream_operations);
+  body.number(16, welcome.device.granularity);
   return send_answer(fd, 2, body.text());
 }
 

@@ -99,7 +99,7 @@ Arguments parse(int argc, char **argv) {
     } else if (name == "--token-fd") {
       arguments.quota_page_fd = static_cast<int>(number);
     } else if (name == "--measure") {
-      arguments.gate.measure = number != 0;
+      arguments.gate.measured = number != 0;
     } else if (name == "--gate-copies") {
       arguments.gate.copies = arguments.gate.sets = number != 0;
     } else {
@@ -166,7 +166,7 @@ bool serve(const std::shared_ptr<Device> &device, int fd, uint64_t id, const Arg
     place_window(*device, *hello);
     const DeviceSnapshot snapshot = device->snapshot();
     // A part of what is free is kept back for pinned memory that kernels reach.
-    const uint64_t pinned = snapshot.free_memory / 32 / WIRE_GRANULE * WIRE_GRANULE;
+    const uint64_t pinned = snapshot.free_memory / 32 / snapshot.granularity * snapshot.granularity;
     uint64_t memory = arguments.memory ? arguments.memory : snapshot.free_memory - pinned;
     if (hello->memory && hello->memory < memory) memory = hello->memory;
     const uint64_t welcomed = trace_now();
@@ -216,9 +216,13 @@ int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
   const Arguments arguments = parse(argc, argv);
   try {
-    const std::shared_ptr<Device> device =
-        Device::open({arguments.library, arguments.ordinal, arguments.window_base,
-                      arguments.window_size, arguments.quota_page_fd});
+    DeviceOptions options;
+    options.library = arguments.library;
+    options.ordinal = arguments.ordinal;
+    options.window_base = arguments.window_base;
+    options.window_size = arguments.window_size;
+    options.quota_page_fd = arguments.quota_page_fd;
+    const std::shared_ptr<Device> device = Device::open(options);
     const int listener = arguments.listener >= 0        ? arguments.listener
                          : !arguments.unix_path.empty() ? listen_on(arguments.unix_path)
                                                         : listen_on(arguments.port);

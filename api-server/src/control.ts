@@ -7,7 +7,7 @@ import { root } from '../../bin/paths.mjs';
 
 /** As in proto/wire/wire.h; a test compares. */
 export const wire = {
-  protocol: 1,
+  protocol: 2,
   magic: Buffer.from('OUTBOARD', 'latin1'),
   prefaceBytes: 16,
   controlMax: 65536,
@@ -44,6 +44,8 @@ export interface Hello {
   ticket: string;
   /** Whether modules may be loaded for it before it asks. */
   expectsModules: boolean;
+  /** Whether it goes by Welcome.granularity; else memory comes in pieces of 2 MiB for it. */
+  takesGranularity: boolean;
 }
 
 export interface DeviceQuery {
@@ -73,6 +75,8 @@ export interface Refusal {
 export interface Device {
   name: string;
   uuid: Uint8Array;
+  /** Of an instance in MIG mode: that of its GPU; absent: it is a GPU. */
+  gpuUuid?: Uint8Array | null;
   totalMemory: bigint;
   attributes: number[];
   limits: bigint[];
@@ -111,10 +115,16 @@ export interface Welcome {
   pinnedMemory?: bigint;
   /** Whether the guest may ask what the driver calls its results. */
   errorTexts?: boolean;
+  /** Whether the guest may ask, near its limit, whether there is memory. */
+  memoryRoom?: boolean;
+  /** That a stream takes; 0: any number. */
+  streamOperations?: number;
+  /** Bytes that sizes and addresses of memory are multiples of; absent, 0: 2 MiB. */
+  granularity?: bigint;
 }
 
 export interface ExpectedModule {
-  /** SHA-256 of the image. */
+  /** BLAKE2b-256 of the image. */
   hash: Uint8Array;
   /** Bytes of it. */
   size: bigint;
@@ -182,13 +192,15 @@ export interface DeviceSensors {
 export interface DeviceState extends DeviceSensors {
   name: string;
   uuid: Uint8Array;
+  /** Of an instance in MIG mode: that of its GPU; absent: it is a GPU. */
+  gpuUuid?: Uint8Array;
   pciBusId: string;
   computeMajor: number;
   computeMinor: number;
   memoryTotal: bigint;
   memoryUsed: bigint;
-  /** Percent of the last second. */
-  busy: number;
+  /** Percent of the last second; absent: not measured. */
+  busy?: number;
 }
 
 export interface ProcessState {
@@ -199,8 +211,8 @@ export interface ProcessState {
   host: string;
   program: string;
   memory: bigint;
-  /** Percent of the last second. */
-  busy: number;
+  /** Percent of the last second; absent: not measured. */
+  busy?: number;
 }
 
 export type Answer =

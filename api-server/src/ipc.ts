@@ -8,8 +8,9 @@
 //                             <-     measured            how much memory is free now
 //   offer + the socket        ->                         both processes hold the connection now
 //                             <-     prepared | declined
-//   begin | cancel            ->                         the monitor has let go of the connection
+//   begin                     ->                         the monitor has let go of the connection
 //                             <-     used                a module of the running session, once for each
+//                             <-     closing             the guest has gone, or the session is to end
 //                             <-     ended               free again, or about to exit
 //   end                       ->                         ends the session; `ended` follows
 //   ping                      ->                         at any time: a process that hangs is killed
@@ -34,7 +35,7 @@ import type {
 } from './native.js';
 
 /** Where the process finds its ends, behind stdin, stdout and stderr. */
-export const slotFds = { channel: 3, connections: 4, quotaPage: 5 } as const;
+export const slotFds = { channel: 3, connections: 4, quotaPage: 5, turnPage: 6 } as const;
 
 /** The device to open. Its window is where it is by default, until a session wants another. */
 export interface Open extends Omit<DeviceOptions, 'windowBase' | 'windowSize'> {
@@ -48,9 +49,10 @@ export interface SessionOffer {
   type: 'offer';
   session: bigint;
   memoryLimit: bigint;
-  /** Beside it, for pinned memory that kernels reach, and for modules. */
+  /** Beside it, for pinned memory that kernels reach, for modules and for stacks of kernels. */
   pinnedLimit: bigint;
   moduleLimit: bigint;
+  stackLimit: bigint;
   /** Whose it is; empty: nobody's in particular. */
   tenant: string;
   /** The program's sessions on this machine, where it has several; 0: it is alone. */
@@ -62,10 +64,13 @@ export interface SessionOffer {
   /** What the guest said in its Hello. */
   windowBases: bigint[];
   windowSize: bigint;
+  takesGranularity: boolean;
   /** Bytes that came behind the Hello. */
   leftover: Uint8Array;
   /** Whether copies and fills are held back and measured like kernels. */
   gated: { copies: boolean; sets: boolean };
+  /** Whether what is not held back is measured. False: what it costs the device is not known. */
+  measured: boolean;
   /** How long a launch may take, and what the guest is told of one that takes longer; null: for ever. */
   mostKernel: { seconds: number; sentence: string } | null;
   /** For the program's other GPUs: passed on in the Welcome. Empty: it has this one. */
@@ -81,14 +86,17 @@ export const emptyOffer: SessionOffer = {
   memoryLimit: 0n,
   pinnedLimit: 0n,
   moduleLimit: 0n,
+  stackLimit: 0n,
   tenant: '',
   group: 0n,
   expected: [],
   uploadCache: false,
   windowBases: [],
   windowSize: 0n,
+  takesGranularity: true,
   leftover: new Uint8Array(),
   gated: { copies: false, sets: false },
+  measured: true,
   mostKernel: null,
   tickets: [],
   trace: null,
@@ -99,7 +107,6 @@ export type ToSlot =
   | SessionOffer
   | { type: 'measure' }
   | { type: 'begin' }
-  | { type: 'cancel' }
   | { type: 'ping' }
   | { type: 'kernels' }
   | { type: 'nvml'; library: string; uuid: string }
@@ -118,4 +125,5 @@ export type FromSlot =
   | { type: 'prepared' }
   | { type: 'declined'; code: string | null; message: string }
   | { type: 'used'; session: bigint; module: ExpectedModule }
+  | { type: 'closing' }
   | { type: 'ended'; end: SessionEnd; counters: Counters };

@@ -30,8 +30,7 @@ function hear(message: ToSlot) {
     case 'open':
       return open(message);
     case 'measure':
-      if (!native || !device) return;
-      return send({ type: 'measured', freeMemory: native.snapshot(device).freeMemory });
+      return measure();
     case 'end':
       session?.stop(message.message);
       return;
@@ -54,29 +53,47 @@ function hear(message: ToSlot) {
         next.prepare();
       } catch (error) {
         next.cancel();
+        if (isLost(error)) return leaveLost(error);
         return decline(error);
       }
       session = next;
       return send({ type: 'prepared' });
     }
-    case 'begin':
-      session?.begin(
-        (end, counters) => {
+    case 'begin': {
+      const begun = session;
+      begun?.begin({
+        onUsed: (session, module) => send({ type: 'used', session, module }),
+        // It may come after the end, which is said by another way.
+        onClosing: () => session === begun && send({ type: 'closing' }),
+        onEnd: (end, counters) => {
           session = undefined;
           const keep = end.reusable && !leaving;
           send({ type: 'ended', end, counters }, keep ? undefined : end.reusable ? leave : die);
         },
-        (session, module) => send({ type: 'used', session, module }),
-      );
+      });
       return;
-    case 'cancel':
-      session?.cancel();
-      session = undefined;
-      return;
+    }
     case 'stop':
       leaving = true;
       if (!session?.stop(message.message)) leave();
   }
+}
+
+function measure() {
+  if (!native || !device) return;
+  try {
+    send({ type: 'measured', freeMemory: native.snapshot(device).freeMemory });
+  } catch (error) {
+    leaveLost(error);
+  }
+}
+
+const isLost = (error: unknown) => (error as { code?: unknown }).code === 'OB_GPU_LOST';
+
+/** The device answers no more. Who was to be served gets another process, which says whether it is there again. */
+function leaveLost(error: unknown) {
+  log.error({ code: told(error).code }, told(error).message);
+  die();
 }
 
 /** The monitor has gone. */

@@ -17,6 +17,9 @@ export interface DeviceOptions {
   library: string;
   /** Device ordinal in that library. */
   ordinal: number;
+  /** 16 bytes: the device that is meant, whatever its ordinal has become; null: that of the ordinal. An
+   * instance in MIG mode has that of the instance. */
+  uuid: Uint8Array | null;
   /** Where the device window is wanted; null: WIRE_WINDOW_BASE. */
   windowBase: bigint | null;
   /** Bytes of the window; null: WIRE_WINDOW_SIZE, or less where the driver refuses that much. */
@@ -24,6 +27,9 @@ export interface DeviceOptions {
   /** The slot's quota page, inherited from the monitor; null: nothing is ever held back. The caller
    * may close it afterwards. */
   quotaPageFd: number | null;
+  /** The turn page of the GPU's slots, in the same way, and which of them this is; null: there is no other. */
+  turnPageFd: number | null;
+  slot: number;
   /** Where images of modules are kept on disk; null: nowhere. */
   moduleFolder: string | null;
   /** Bytes of them at most. */
@@ -42,6 +48,8 @@ export interface DeviceSnapshot {
   name: string;
   /** 16 bytes. */
   uuid: Uint8Array;
+  /** Of an instance in MIG mode: the UUID of its GPU, zeros where it is not known; null: it is a GPU. */
+  gpuUuid: Uint8Array | null;
   /** Bytes. */
   totalMemory: bigint;
   /** Bytes free when the snapshot was taken. */
@@ -59,6 +67,10 @@ export interface DeviceSnapshot {
   driverVersion: number;
   windowBase: bigint;
   windowSize: bigint;
+  /** That a stream takes before the driver keeps who puts one more there waiting; 0: any number. */
+  streamOperations: number;
+  /** Bytes that sizes and addresses of memory are multiples of: a power of two. */
+  granularity: bigint;
 }
 
 /** Something that was before the executor's session: nanoseconds of CLOCK_MONOTONIC, which is what
@@ -85,10 +97,11 @@ export interface SessionOptions {
   session: bigint;
   /** Bytes of device memory the session may map. */
   memoryLimit: bigint;
-  /** Beside it: of pinned memory that kernels reach, before the rest counts towards the limit, and
-   * for code and variables of modules. */
+  /** Beside it: of pinned memory that kernels reach, before the rest counts towards the limit; for
+   * code and variables of modules; and for stacks of kernels, before the rest counts. */
   pinnedLimit: bigint;
   moduleLimit: bigint;
+  stackLimit: bigint;
   /** Whose it is: with sessions of the same tenant it may share memory. Empty: nobody's in
    * particular. */
   tenant: string;
@@ -104,10 +117,14 @@ export interface SessionOptions {
   mostKernel: { seconds: number; sentence: string } | null;
   /** Whether copies and fills are held back and measured like kernels. */
   gated: { copies: boolean; sets: boolean };
+  /** Whether what is not held back is measured. */
+  measured: boolean;
   /** Null: nothing is recorded. A file that cannot be written is a line in the log. */
   trace: SessionTrace | null;
   /** Called for each module that it uses, once. */
   onUsed: (module: ExpectedModule) => void;
+  /** Called once, when the guest has gone or the session is to end: what it has is given back from now on. */
+  onClosing: () => void;
   /** Called once, when the session is over and everything it owned is released and scrubbed. */
   onEnd: (end: SessionEnd) => void;
 }
@@ -158,8 +175,10 @@ export interface KernelTime {
   name: string;
   launches: bigint;
   blocks: bigint;
-  /** Of the device's time. */
+  /** Of the device's time: of all launches but those that are `unmeasured`. */
   ns: bigint;
+  /** Launches whose cost nobody has measured. */
+  unmeasured: bigint;
 }
 
 /** What the machine's own NVML says of a device. */
@@ -175,10 +194,24 @@ export interface OfferedDevice {
   name: string;
   pciBusId: string;
   uuid: number[];
+  /** Of an instance in MIG mode: the UUID of its GPU, zeros where it is not known; null: it is a GPU. */
+  gpuUuid: number[] | null;
+  /** CUcomputemode. */
+  computeMode: number;
   computeCapability: string;
   multiprocessors: number;
   clockKilohertz: number;
   memory: number;
+}
+
+/** A GPU of the machine as its NVML has it, whatever a process sees by CUDA. */
+export interface MachineGpu {
+  /** GPU-... */
+  uuid: string;
+  /** Whether it is in MIG mode: then only its instances are devices of CUDA. */
+  mig: boolean;
+  /** UUIDs of those that there are: MIG-... */
+  instances: string[];
 }
 
 export interface Native {
@@ -199,7 +232,10 @@ export interface Native {
   kernelTimes(session: SessionHandle): KernelTime[];
   /** What a driver library offers, asked without opening a device. */
   offeredDevices(library: string): OfferedDevice[];
-  /** Null where there is no such library, or it does not know the device (GPU-...). */
+  /** Null where there is no such library. What instances there are is asked once: NVML does not notice
+   * while it is open that some are destroyed. */
+  machineGpus(library: string): MachineGpu[] | null;
+  /** Null where there is no such library, or it does not know the device (GPU-..., MIG-...). */
   nvmlFacts(library: string, uuid: string): NvmlFacts | null;
 
   /** As sd_notify(3): tells systemd's socket (NOTIFY_SOCKET) something; false when it cannot be told. */
@@ -213,6 +249,11 @@ export interface Native {
   /** The next one, the caller's to close; null where none has come. */
   receiveDescriptor(end: number): number | null;
 
+  /** Whether processes that are started from now on map memory from a third of the address space up, instead of from its
+   * top down as programs that are served do, whose memory the addresses of modules' variables must not meet. False: the
+   * kernel, or a filter of system calls, has it otherwise. */
+  mapFromBelow(on: boolean): boolean;
+
   /** A new page in a memory file; quota-page.ts says what is in it. The caller closes `fd`, once
    * every process that is to inherit it has started. */
   createQuotaPage(): { fd: number; buffer: ArrayBuffer };
@@ -220,6 +261,11 @@ export interface Native {
   openQuotaPage(fd: number): ArrayBuffer;
   /** After what may open the gate: counts up the wake word and wakes who waits on it. */
   wakeQuotaPage(buffer: ArrayBuffer): void;
+  /** A new page in a memory file, by which the slots of a GPU take turns. The caller closes `fd`, once
+   * every process that is to inherit it has started. */
+  createTurnPage(): { fd: number; buffer: ArrayBuffer };
+  /** The slot's process has ended: it waits for no turn, and has none. */
+  leaveTurns(buffer: ArrayBuffer, slot: number): void;
 }
 
 /** Loads the addon from the build folder; the error says what was tried and what to do. */

@@ -1,24 +1,29 @@
 // What devices a driver library has, asked in a process of its own: a library that is not what
 // its name says may take the process with it, and the monitor needs no driver in its own.
 //
-//   node probe.js BUILD-FOLDER LIBRARY
+//   node probe.js BUILD-FOLDER LIBRARY [NVML]
 //
-// Answers over IPC with a Probed.
+// Answers over IPC with a Probed. Where NVML says that GPUs are in MIG mode, the driver is not asked: what
+// it shows depends on CUDA_VISIBLE_DEVICES then.
 import { readFileSync, realpathSync } from 'node:fs';
 import path from 'node:path';
-import { loadNative, type OfferedDevice } from './native.js';
+import { loadNative, type MachineGpu, type OfferedDevice } from './native.js';
 
 /** `file`: where the loader has found the library; null: not known. */
 export type Probed =
   | { devices: OfferedDevice[]; file: string | null }
+  | { machine: MachineGpu[] }
   | { code: string | null; message: string };
 
-const [build = '', library = ''] = process.argv.slice(2);
+const [build = '', library = '', nvml] = process.argv.slice(2);
 process.send?.(probe(), () => process.exit(0));
 
 function probe(): Probed {
   try {
-    return { devices: loadNative(build).offeredDevices(library), file: fileOf(library) };
+    const native = loadNative(build);
+    const machine = nvml === undefined ? null : native.machineGpus(nvml);
+    if (machine?.some(({ mig }) => mig)) return { machine };
+    return { devices: native.offeredDevices(library), file: fileOf(library) };
   } catch (error) {
     const { code, message } = error as Error & { code?: unknown };
     return { code: typeof code === 'string' ? code : null, message };

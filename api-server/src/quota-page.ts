@@ -5,13 +5,13 @@ import type { Native } from './native.js';
 
 /** What a quota token is: nothing is held back; nanoseconds of the device's time; blocks of launched
  * grids; nanoseconds of wall time between launches. */
-export const quotaModes = ['open', 'device-time', 'blocks', 'host-time'] as const;
+const quotaModes = ['open', 'device-time', 'blocks', 'host-time'] as const;
 export type QuotaMode = (typeof quotaModes)[number];
 
 /** For `limit`: there is none. */
 export const noLimit = (1n << 64n) - 1n;
 
-const magic = 0x314e454b4f54424fn; // 'OBTOKEN1'
+const magic = 0x324e454b4f54424fn; // 'OBTOKEN2'
 const words = {
   magic: 0,
   mode: 1,
@@ -19,6 +19,7 @@ const words = {
   session: 4,
   unit: 5,
   counted: 6,
+  queued: 7,
   charged: 8,
   deviceNs: 9,
   blocks: 10,
@@ -27,6 +28,7 @@ const words = {
   gateWaitNs: 13,
   held: 14,
   inflightNs: 15,
+  givenBack: 16,
 } as const;
 
 /** What the executor has written; counted since the session began. */
@@ -40,6 +42,7 @@ export interface QuotaCounts {
   unit: QuotaMode;
   /** Quota tokens used: what has started, at its predicted cost, corrected once it is measured. */
   charged: bigint;
+  /** Measured time of the device. */
   deviceNs: bigint;
   blocks: bigint;
   launches: bigint;
@@ -50,6 +53,10 @@ export interface QuotaCounts {
   held: bigint;
   /** Predicted cost of what has started and has not ended. */
   inflightNs: bigint;
+  /** Whether work that may start waits for another slot's turn to be over: 1, else 0. */
+  queued: bigint;
+  /** Quota tokens that were charged, as predicted, and were not used. A limit counts them as used. */
+  givenBack: bigint;
 }
 
 /** Before anything has begun. */
@@ -65,6 +72,8 @@ export const noCounts: QuotaCounts = {
   gateWaitNs: 0n,
   held: 0n,
   inflightNs: 0n,
+  queued: 0n,
+  givenBack: 0n,
 };
 
 export class QuotaPage {
@@ -116,7 +125,7 @@ export class QuotaPage {
     if (open) this.#native.wakeQuotaPage(this.#buffer);
   }
 
-  /** Work may start while less than this is charged. */
+  /** Work may start while less than this is charged and given back. */
   setLimit(limit: bigint) {
     this.set(this.mode, limit);
   }
@@ -131,7 +140,10 @@ export class QuotaPage {
   }
 
   read(): QuotaCounts {
+    // First: what is given back in this moment is at worst not seen as that, and counts as used for longer.
+    const givenBack = this.#read('givenBack');
     return {
+      givenBack,
       session: this.#read('session'),
       counted: this.#read('counted'),
       unit: quotaModes[Number(this.#read('unit'))] ?? 'device-time',
@@ -143,6 +155,7 @@ export class QuotaPage {
       gateWaitNs: this.#read('gateWaitNs'),
       held: this.#read('held'),
       inflightNs: this.#read('inflightNs'),
+      queued: this.#read('queued'),
     };
   }
 

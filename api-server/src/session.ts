@@ -35,8 +35,21 @@ export interface Connection {
 /** Uploads of so many bytes are worth asking for by hash: below, the round trip is. */
 const uploadCacheFrom = 4n << 20n;
 
-export type OnUsed = (session: bigint, module: ExpectedModule) => void;
-export type OnEnd = (end: SessionEnd, counters: Counters) => void;
+/** What memory comes in for guests that do not ask: WIRE_GRANULE of proto/wire/wire.h. */
+const usualGranularity = 2n << 20n;
+
+/** Who hears of a session that has begun. */
+export interface SessionEvents {
+  /** It has used a module; perhaps after `onEnd`, as they come from different threads. */
+  onUsed(session: bigint, module: ExpectedModule): void;
+  /**
+   * Its guest has gone, or it is to end. Not where it could not begin; perhaps after `onEnd`, as that comes by another
+   * way.
+   */
+  onClosing(): void;
+  /** Called once, later, also where it could not begin. */
+  onEnd(end: SessionEnd, counters: Counters): void;
+}
 
 export class SlotSession {
   readonly #native: Native;
@@ -45,6 +58,7 @@ export class SlotSession {
   readonly #connection: Connection;
   #welcome: Buffer | undefined;
   #memoryLimit = 0n;
+  #pinnedLimit = 0n;
   #running: SessionHandle | undefined;
   #counters: BigUint64Array | undefined;
 
@@ -61,9 +75,13 @@ export class SlotSession {
    */
   prepare() {
     const snapshot = this.#native.snapshot(this.#device);
+    this.#checkGranularity(snapshot.granularity);
     const window = this.#placeWindow(snapshot);
-    const { session, memoryLimit, group, tickets, uploadCache, expected } = this.#offer;
-    this.#memoryLimit = memoryLimit < window.size ? memoryLimit : window.size;
+    const { session, memoryLimit, pinnedLimit, group, tickets, uploadCache, expected } =
+      this.#offer;
+    const whole = (bytes: bigint) => bytes - (bytes % snapshot.granularity);
+    this.#memoryLimit = whole(memoryLimit < window.size ? memoryLimit : window.size);
+    this.#pinnedLimit = whole(pinnedLimit);
     const { attributes, limits, peers, driverVersion, ...device } = snapshot;
     this.#welcome = encodeAnswer({
       welcome: {
@@ -87,10 +105,21 @@ export class SlotSession {
         uploadCache: uploadCache ? uploadCacheFrom : 0n,
         region: true,
         expected,
-        pinnedMemory: this.#offer.pinnedLimit,
+        pinnedMemory: this.#pinnedLimit,
         errorTexts: true,
+        memoryRoom: true,
+        streamOperations: snapshot.streamOperations,
+        granularity: snapshot.granularity,
       },
     });
+  }
+
+  #checkGranularity(granularity: bigint) {
+    if (granularity === usualGranularity || this.#offer.takesGranularity) return;
+    throw new Declined(
+      'OB_GRANULARITY',
+      `memory of this server's GPU comes in pieces of ${granularity >> 10n} KiB, which the guest library is too old for`,
+    );
   }
 
   #placeWindow(snapshot: DeviceSnapshot): Window {
@@ -111,11 +140,8 @@ export class SlotSession {
     );
   }
 
-  /**
-   * Sends the Welcome and gives the connection to the executor, after `prepare` has succeeded. `onEnd` is
-   * called once, later, also where this fails; `onUsed` perhaps after it, as they come from different threads.
-   */
-  begin(onEnd: OnEnd, onUsed: OnUsed = () => {}) {
+  /** Sends the Welcome and gives the connection to the executor, after `prepare` has succeeded. */
+  begin({ onUsed, onClosing, onEnd }: SessionEvents) {
     const { fd } = this.#connection;
     const welcomed = process.hrtime.bigint();
     try {
@@ -133,16 +159,19 @@ export class SlotSession {
         leftover: this.#offer.leftover,
         session: this.#offer.session,
         memoryLimit: this.#memoryLimit,
-        pinnedLimit: this.#offer.pinnedLimit,
+        pinnedLimit: this.#pinnedLimit,
         moduleLimit: this.#offer.moduleLimit,
+        stackLimit: this.#offer.stackLimit,
         tenant: this.#offer.tenant,
         group: this.#offer.group,
         uploadCache: this.#offer.uploadCache,
         expected: this.#offer.expected,
         gated: this.#offer.gated,
+        measured: this.#offer.measured,
         mostKernel: this.#offer.mostKernel,
         trace: this.#trace(welcomed),
         onUsed: (module) => onUsed(this.#offer.session, module),
+        onClosing,
         onEnd: (end) => onEnd(end, count(this.#counters)),
       });
       this.#counters = this.#native.counters(this.#running);

@@ -23,6 +23,7 @@ t.test('every answer comes back as it went', async (t) => {
   const device = {
     name: 'GPU',
     uuid: Buffer.from('0123456789abcdef'),
+    gpuUuid: Buffer.from('a GPU above that'),
     totalMemory: (1n << 37n) + 1n,
     attributes: [0, 1024, -1, 0x7fffffff],
     limits: [1n, (1n << 64n) - 1n],
@@ -52,11 +53,15 @@ t.test('every answer comes back as it went', async (t) => {
     expected: [{ hash: Buffer.alloc(32, 7), size: (1n << 33n) + 8n }],
     pinnedMemory: 1n << 28n,
     errorTexts: true,
+    memoryRoom: true,
+    streamOperations: 1023,
+    granularity: 65536n,
   };
   const refusal = { code: 'OB_X', sentence: 'a — b', remedy: '', result: -1 };
   const state = {
     name: 'GPU',
     uuid: device.uuid,
+    gpuUuid: Buffer.alloc(0),
     pciBusId: device.pciBusId,
     computeMajor: 9,
     computeMinor: 0,

@@ -33,6 +33,27 @@ t.test('of a device that it knows', async (t) => {
   t.equal(native.nvmlFacts(library, uuid.replace('f', 'e')), null);
 });
 
+t.test('of an instance, what it says of the GPU', async (t) => {
+  const instance = 'MIG-30313233-3435-3637-3839-3a3b3c3d3e3f';
+  t.equal(native.nvmlFacts(library, instance)?.sensors.temperature, 55);
+});
+
+t.test('which GPUs and instances there are', async (t) => {
+  t.same(native.machineGpus(library), [
+    { uuid, mig: false, instances: [] },
+    {
+      uuid: 'GPU-10111213-1415-1617-1819-1a1b1c1d1e1f',
+      mig: true,
+      // A place between them is free.
+      instances: [
+        'MIG-20212223-2425-2627-2829-2a2b2c2d2e2f',
+        'MIG-30313233-3435-3637-3839-3a3b3c3d3e3f',
+      ],
+    },
+  ]);
+  t.equal(native.machineGpus('/nowhere/libnvidia-ml.so.1'), null);
+});
+
 t.test('where there is none', async (t) => {
   t.equal(native.nvmlFacts('/nowhere/libnvidia-ml.so.1', uuid), null);
   const other = path.join(build, 'software-device', 'libcuda.so.1');

@@ -45,6 +45,8 @@ t.test('what one side writes the other one reads', (t) => {
     gateWaitNs: 0n,
     held: 0n,
     inflightNs: 0n,
+    queued: 0n,
+    givenBack: 0n,
   });
   t.equal(here.charged, 0n);
   t.equal(here.session, 0n);

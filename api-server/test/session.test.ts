@@ -12,14 +12,14 @@ import type {
   SessionHandle,
   SessionOptions,
 } from '../src/native.js';
-import { type Connection, SlotSession } from '../src/session.js';
+import { type Connection, type SessionEvents, SlotSession } from '../src/session.js';
 import { windowChoices } from '../src/window.js';
 import { sessionOffer } from './support/messages.js';
 
 const base = 0x400000000000n;
 const peer = { uuid: Buffer.alloc(16, 1), performanceRank: 0, nativeAtomics: true, atomics: [31] };
 
-function madeUp(t: { testdir(): string }) {
+function madeUp(t: { testdir(): string }, granularity = 2n << 20n) {
   const file = path.join(t.testdir(), 'sent');
   const fd = openSync(file, 'w');
   let closed = 0;
@@ -49,6 +49,7 @@ function madeUp(t: { testdir(): string }) {
       driverVersion: 13000,
       windowBase: base,
       windowSize: 1n << 40n,
+      granularity,
     }),
     moveWindow: (_: DeviceHandle, to: bigint) => {
       moved.push(to);
@@ -84,6 +85,8 @@ function madeUp(t: { testdir(): string }) {
   };
 }
 
+const nobody: SessionEvents = { onUsed() {}, onClosing() {}, onEnd() {} };
+
 function welcomeOf(bytes: Buffer) {
   return decodeAnswer(bytes.subarray(wire.prefaceBytes));
 }
@@ -94,7 +97,10 @@ t.test('prepared, begun, ended', async (t) => {
   one.prepare();
   t.equal(sent().length, 0, 'nothing is sent before it begins');
   const ends: unknown[] = [];
-  one.begin((end, counters) => ends.push({ end, launches: counters.launches }));
+  one.begin({
+    ...nobody,
+    onEnd: (end, counters) => ends.push({ end, launches: counters.launches }),
+  });
   t.match(welcomeOf(sent()), {
     welcome: {
       ...{ session: 5n, memoryLimit: 1n << 30n, pinnedMemory: 1n << 28n },
@@ -115,13 +121,13 @@ t.test('one of a program that has several devices', async (t) => {
   const { session, sent, options } = madeUp(t);
   const alone = session();
   alone.prepare();
-  alone.begin(() => {});
+  alone.begin(nobody);
   t.equal(options()?.group, 0n);
   t.match(welcomeOf(sent()), { welcome: { devices: [{ peers: [] }] } }, 'it has no peers');
   const { session: other, sent: told, options: given } = madeUp(t);
   const together = other({ group: 9n });
   together.prepare();
-  together.begin(() => {});
+  together.begin(nobody);
   t.equal(given()?.group, 9n);
   t.match(welcomeOf(told()), { welcome: { devices: [{ peers: [peer] }] } });
 });
@@ -130,14 +136,14 @@ t.test('a session that is recorded', async (t) => {
   const { session, options } = madeUp(t);
   const plain = session();
   plain.prepare();
-  plain.begin(() => {});
+  plain.begin(nobody);
   t.equal(options()?.trace, null);
   const before = process.hrtime.bigint();
   const hello = { name: 'hello', from: before - 1n, to: before - 1n };
   const recorded = madeUp(t);
   const one = recorded.session({ trace: { file: '/x', size: null, marks: [hello] } });
   one.prepare();
-  one.begin(() => {});
+  one.begin(nobody);
   const trace = recorded.options()?.trace;
   t.match(trace, { file: '/x', size: null, marks: [hello, {}, {}] });
   const [, handover, welcome] = trace?.marks ?? [];
@@ -156,7 +162,7 @@ t.test('stopped', async (t) => {
   const { session: another, stopped: told } = madeUp(t);
   const two = another();
   two.prepare();
-  two.begin(() => {});
+  two.begin(nobody);
   t.ok(two.stop('late'));
   t.same([stopped, told], [[], ['late']]);
 });
@@ -179,8 +185,23 @@ t.test('a guest that has gone, and an executor that does not start', async (t) =
 });
 
 function ended(session: SlotSession): Promise<SessionEnd> {
-  return new Promise((resolve) => session.begin(resolve));
+  return new Promise((resolve) => session.begin({ ...nobody, onEnd: resolve }));
 }
+
+t.test('memory in pieces of another size', async (t) => {
+  const { session, sent } = madeUp(t, 32n << 20n);
+  const limits = { memoryLimit: 100n << 20n, pinnedLimit: 70n << 20n };
+  t.throws(() => session({ ...limits, takesGranularity: false }).prepare(), {
+    code: 'OB_GRANULARITY',
+    message: /pieces of 32768 KiB/,
+  });
+  const one = session({ ...limits, takesGranularity: true });
+  one.prepare();
+  one.begin(nobody);
+  t.match(welcomeOf(sent()), {
+    welcome: { memoryLimit: 96n << 20n, pinnedMemory: 64n << 20n, granularity: 32n << 20n },
+  });
+});
 
 t.test('the window goes where the guest can hold it', async (t) => {
   const { session, moved, sent } = madeUp(t);
@@ -188,12 +209,13 @@ t.test('the window goes where the guest can hold it', async (t) => {
   const one = session({ windowBases, windowSize: 1n << 29n });
   one.prepare();
   t.same(moved, windowBases.slice(0, 2));
-  one.begin(() => {});
+  one.begin(nobody);
   t.match(welcomeOf(sent()), {
     welcome: { windowBase: 0x300000000000n, windowSize: 1n << 29n, memoryLimit: 1n << 29n },
   });
   const { session: another } = madeUp(t);
-  t.throws(() => another({ windowBases: [0x200000000000n] }).prepare(), {
+  const tooLarge = { windowSize: 1n << 41n, memoryLimit: 1n << 41n };
+  t.throws(() => another({ windowBases: [0x200000000000n], ...tooLarge }).prepare(), {
     code: 'OB_WINDOW',
     message: /tried 0x200000000000 \(taken\)/,
   });
@@ -208,5 +230,7 @@ t.test('which windows are tried', async (t) => {
   t.same(choices([4n, 8n], 200n), [{ base: 8n, size: 100n }], 'no move where none is needed');
   t.same(choices([8n], 200n, 150n), [{ base: 8n, size: 200n }], 'too small for the memory');
   const moves = [4n, 6n].map((base) => ({ base, size: 50n }));
-  t.same(choices([4n, 6n], 50n), moves);
+  t.same(choices([4n, 6n], 50n), [...moves, { base: 8n, size: 50n }], 'the guest may take ours');
+  t.same(choices([4n, 6n], 50n, 150n).length, 3);
+  t.same(choices([4n], 200n, 150n), [{ base: 4n, size: 200n }], 'not where ours is too small');
 });

@@ -1,5 +1,5 @@
 // A server in simulated time: the monitor's own queue, admission, tenants' limits and placement
-// policies, in the order in which monitor/src/server/server.ts calls them, on a clock that jumps from one
+// policies, in the order in which the monitor calls them, on a clock that jumps from one
 // event to the next. What it has no part in: connections, processes, quotas.
 import { admissible, type Inadmissible } from '../../monitor/policies/admissible.js';
 import {
@@ -99,7 +99,7 @@ type Event =
   | { kind: 'healthy'; gpu: SimulatedGpu }
   | { kind: 'fault'; fault: Fault };
 
-/** As in monitor/src/server/server.ts. */
+/** As in monitor/src/sessions/running.ts. */
 const lostMax = 3;
 const historyMax = 256;
 

@@ -5,10 +5,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { build, root } from '../../bin/paths.mjs';
+import { build } from '../../bin/paths.mjs';
 import { shared, undisturbed } from '../day/co-run.js';
 import { Scope } from '../faults/scope.js';
 import { machine } from '../src/machine.js';
+import { record } from '../src/record.js';
 import { page } from './page.js';
 import {
   arrivals,
@@ -105,7 +106,7 @@ const result = { date, machine: machine(), scale, seed, gain, orders, rows, comp
 const text = page(result);
 console.log(`\n${text}`);
 const whole = !values.simulated && scale === 25 && seed === 1;
-const folder = whole ? path.join(root, 'bench', 'results') : path.join(build, 'bench');
+const folder = whole ? record : path.join(build, 'bench');
 mkdirSync(folder, { recursive: true });
 writeFileSync(path.join(folder, 'dgsf.json'), `${JSON.stringify(result, null, 2)}\n`);
 writeFileSync(path.join(folder, 'dgsf.md'), text);

@@ -17,7 +17,7 @@ export interface Setting {
 }
 
 /** Mean seconds between two arrivals: the paper's heavy load, and the low one of the authors' code. */
-export const gaps = { heavy: 2, low: 3 } as const;
+const gaps = { heavy: 2, low: 3 } as const;
 
 /** Ten of each in random order, with exponential gaps. The numbers are our own (day/random.ts). */
 export function arrivals(load: Setting['load'], seed: number): Arrival[] {

@@ -11,6 +11,8 @@ import { gpuMemory } from './workloads.js';
 const MB = 1n << 20n;
 /** What is kept back for each session's modules, in MB. */
 const overhead = 128;
+/** And for stacks of kernels, where a GPU has one multiprocessor. */
+const stacks = 6;
 
 /** `scale`: how many times faster than in the paper time passes. */
 export async function serve(
@@ -23,8 +25,8 @@ export async function serve(
     ...['--gpus', String(gpus), '--servers-per-gpu', String(servers), '--placement', policy],
     ...['--module-memory', `${overhead}M`, '--pinned-memory', 'none'],
   ];
-  const bytes = BigInt(gpuMemory + servers * overhead) * MB;
-  const env = { SOFTWARE_DEVICE_MEMORY: String(bytes) };
+  const bytes = BigInt(gpuMemory + servers * (overhead + stacks)) * MB;
+  const env = { SOFTWARE_DEVICE_MEMORY: String(bytes), SOFTWARE_DEVICE_MULTIPROCESSORS: '1' };
   const serving = await Serving.start(scope, args, env);
   const { memory } = await serving.logged({ msg: 'GPU' });
   const there = Number(BigInt(Number(memory)) / MB);

@@ -9,6 +9,7 @@ import { usageOf } from '../../monitor/src/base/usage.js';
 import { type Address, parseAddress } from '../../monitor/src/options/values.js';
 import { Guest } from '../../monitor/test/support/guest.js';
 import { outboard } from '../../monitor/test/support/serving.js';
+import { onDevice } from '../../test/support/device.js';
 import type { Teardowns } from './scope.js';
 import { until } from './traces.js';
 
@@ -35,7 +36,7 @@ export class Unheard {
     scope.teardown(() => rmSync(folder, { recursive: true }));
     const ready = path.join(folder, 'ready');
     const args = [
-      ...['serve', '--listen', '127.0.0.1:0', '--device', 'software', '--grace', '0'],
+      ...['serve', '--listen', '127.0.0.1:0', '--http', 'none', ...onDevice, '--grace', '0'],
       ...['--servers-per-gpu', '2', '--log-level', 'trace', '--ready-file', ready],
     ];
     const child = spawnWith(fault, args);

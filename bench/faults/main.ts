@@ -6,8 +6,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { build, root } from '../../bin/paths.mjs';
+import { build } from '../../bin/paths.mjs';
 import { machine } from '../src/machine.js';
+import { record } from '../src/record.js';
 import { cutConnections } from './cuts.js';
 import { logFaults, Unheard } from './log-lost.js';
 import { killMonitor } from './monitor-killed.js';
@@ -115,7 +116,7 @@ for (const [name, run] of Object.entries({ storm, monitor, log, cuts })) {
     for (const detail of details) console.log(`  ${detail}`);
   }
 }
-const folder = wanted ? path.join(build, 'bench') : path.join(root, 'bench', 'results');
+const folder = wanted ? path.join(build, 'bench') : record;
 mkdirSync(folder, { recursive: true });
 const file = path.join(folder, 'faults.json');
 const said = rows.map(({ details, ...row }) => ({ ...row, details: details.join('; ') }));

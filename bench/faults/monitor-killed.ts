@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Guest } from '../../monitor/test/support/guest.js';
 import { Serving } from '../../monitor/test/support/serving.js';
+import { onDevice } from '../../test/support/device.js';
 import { noPrograms } from '../../test/support/paths.js';
 import { outcome, startRemoted, testProgram } from '../../test/support/program.js';
 import { Random } from '../day/random.js';
@@ -45,7 +46,8 @@ export async function killMonitor(
   let port = 0;
   const start = () => {
     const args = [
-      ...['serve', '--listen', `127.0.0.1:${port},unix:${socket}`, '--device', 'software'],
+      ...['serve', '--listen', `127.0.0.1:${port},unix:${socket}`],
+      ...['--http', '127.0.0.1:0', ...onDevice],
       ...['--gpus', String(gpus), '--servers-per-gpu', String(serversPerGpu), '--grace', '0'],
     ];
     return Serving.start(scope, args, { SOFTWARE_DEVICE_MEMORY: '1G', TMPDIR: folder });

@@ -56,7 +56,7 @@ export interface StormReport {
 }
 
 /** In the server's processes: the wall clock jumps by up to two days with every look at it. */
-export const jumpingClock = `--import=${new URL('jumping-clock.js', import.meta.url)}`;
+const jumpingClock = `--import=${new URL('jumping-clock.js', import.meta.url)}`;
 
 const memoryOfGpu = 1n << 30n;
 

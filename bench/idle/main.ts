@@ -7,11 +7,13 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { build, root } from '../../bin/paths.mjs';
+import { build } from '../../bin/paths.mjs';
 import type { View } from '../../monitor/src/base/view.js';
+import { deviceUnderTest, named } from '../../test/support/device.js';
 import { Loaded } from '../load/serving.js';
 import type { Bound } from '../src/figures.js';
 import { machine } from '../src/machine.js';
+import { record } from '../src/record.js';
 import { median, meets, short } from '../src/row.js';
 import { nullDevice, startProcess } from '../src/serving.js';
 import { type Activity, activity, threadsOf } from './threads.js';
@@ -42,10 +44,13 @@ const windowSeconds = values.quick ? 0.5 : 3;
 // What comes to rest behind work has come to rest.
 const settleSeconds = values.quick ? 2 : 3;
 
-const devices = [
-  { device: 'null', library: path.join(nullDevice, 'libcuda.so.1') },
-  { device: 'software', library: 'software' },
-];
+const devices =
+  named === null
+    ? [
+        { device: 'null', library: path.join(nullDevice, 'libcuda.so.1') },
+        { device: 'software', library: 'software' },
+      ]
+    : [{ device: path.basename(named), library: deviceUnderTest().serve }];
 const rows: Row[] = [];
 const threads: Record<string, Activity[]> = {};
 for (const { device, library } of devices) {
@@ -57,9 +62,7 @@ for (const { device, library } of devices) {
     await server.stop();
   }
 }
-const out =
-  values.out ??
-  path.join(...(values.quick ? [build, 'bench'] : [root, 'bench', 'results']), 'idle.json');
+const out = values.out ?? path.join(...(values.quick ? [build, 'bench'] : [record]), 'idle.json');
 mkdirSync(path.dirname(out), { recursive: true });
 const result = { date: new Date().toISOString(), machine: machine(), windowSeconds, rows, threads };
 writeFileSync(out, `${JSON.stringify(result, null, 2)}\n`);

@@ -5,8 +5,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { build, root } from '../../bin/paths.mjs';
+import { build } from '../../bin/paths.mjs';
 import { machine } from '../src/machine.js';
+import { record } from '../src/record.js';
 import { type Figure, scenarios } from './scenarios.js';
 
 const { values } = parseArgs({ options: { only: { type: 'string' } } });
@@ -24,7 +25,7 @@ for (const { name, run } of scenarios) {
     );
   }
 }
-const folder = wanted ? path.join(build, 'bench') : path.join(root, 'bench', 'results');
+const folder = wanted ? path.join(build, 'bench') : record;
 mkdirSync(folder, { recursive: true });
 const file = path.join(folder, 'load.json');
 const result = { date: new Date().toISOString(), machine: machine(), rows };

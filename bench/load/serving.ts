@@ -7,6 +7,7 @@ import { root } from '../../bin/paths.mjs';
 import { usageOf } from '../../monitor/src/base/usage.js';
 import { type Address, parseAddress } from '../../monitor/src/options/values.js';
 import { Guest } from '../../monitor/test/support/guest.js';
+import { onDevice } from '../../test/support/device.js';
 
 export class Loaded {
   readonly child: ChildProcess;
@@ -20,7 +21,12 @@ export class Loaded {
     this.http = http;
   }
 
-  static async start(gpus: number, serversPerGpu: number, args: string[] = []): Promise<Loaded> {
+  static async start(
+    gpus: number,
+    serversPerGpu: number,
+    args: string[] = [],
+    env: Record<string, string> = {},
+  ): Promise<Loaded> {
     const child = spawn(
       process.execPath,
       [
@@ -33,13 +39,12 @@ export class Loaded {
           '127.0.0.1:0',
           '--log-level',
           'error',
-          '--device',
-          'software',
+          ...onDevice,
         ],
         ...['--gpus', String(gpus), '--servers-per-gpu', String(serversPerGpu), '--grace', '0'],
         ...args,
       ],
-      { stdio: ['ignore', 'pipe', 'inherit'] },
+      { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...env } },
     );
     // All lines come in one write.
     const [text] = await once(child.stdout.setEncoding('utf8'), 'data');

@@ -76,6 +76,11 @@ CUresult cuLibraryLoadData(CUlibrary *library, const void *image, CUjit_option *
 
 CUresult cuLibraryUnload(CUlibrary library) { return unload((struct library *)library); }
 
+CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library) {
+  *module = (CUmodule)library;
+  return CUDA_SUCCESS;
+}
+
 CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name) {
   return find((struct kernel **)kernel, (struct library *)library, name);
 }

@@ -12,7 +12,8 @@ import { build, root } from '../../bin/paths.mjs';
 import type { View } from '../../monitor/src/base/view.js';
 import { Loaded } from '../load/serving.js';
 import { machine } from '../src/machine.js';
-import { nullDevice } from '../src/serving.js';
+import { record } from '../src/record.js';
+import { measuredDevice } from '../src/serving.js';
 import { functionsOf, recordProcess, recordProgram, samplesOf, whyNoPerf } from './perf.js';
 
 /** Arguments of bench-measure, for some seconds of each. */
@@ -38,14 +39,10 @@ async function main() {
   if (why !== null) throw new Error(`bench profile samples with perf, and ${why}`);
   const wanted = values.only?.split(',');
   const out =
-    values.out ??
-    path.join(
-      ...(wanted || values.quick ? [build, 'bench'] : [root, 'bench', 'results']),
-      'profiles',
-    );
+    values.out ?? path.join(...(wanted || values.quick ? [build, 'bench'] : [record]), 'profiles');
   mkdirSync(out, { recursive: true });
   const folder = mkdtempSync(path.join(os.tmpdir(), 'outboard-profile-'));
-  const server = await Loaded.start(1, 1, ['--device', path.join(nullDevice, 'libcuda.so.1')]);
+  const server = await Loaded.start(1, 1, ['--device', measuredDevice.serve]);
   try {
     const slot = await slotOf(server);
     for (const { name, figure, repetitions, count } of paths) {

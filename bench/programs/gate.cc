@@ -18,7 +18,7 @@ namespace outboard {
 // Passes as dispatch does.
 struct GateBench {
   static Gate::Pass pass(Gate &gate, CUstream stream, KernelCost &kernel) {
-    return Starts<Work::kKernel>(gate).kernel(stream, kernel, 1);
+    return Starts<Work::kKernel>(gate).launch(stream, kernel, 1);
   }
 };
 
@@ -80,7 +80,7 @@ class Bench {
   void passes() {
     for (bool measure : {false, true}) {
       const auto gate = open(measure);
-      KernelCost &kernel = *gate->kernel("spin");
+      KernelCost &kernel = *gate->cost_of("spin");
       launch(*gate, kernel, 1);  // now something is known
       settle(*gate);
       std::vector<double> each;
@@ -88,7 +88,7 @@ class Bench {
         constexpr int kPasses = 10000;
         const double start = now();
         for (int i = 0; i < kPasses; i++) {
-          GateBench::pass(*gate, stream_, kernel).did(CUDA_SUCCESS);
+          GateBench::pass(*gate, stream_, kernel).started(CUDA_SUCCESS);
         }
         each.push_back((now() - start) / kPasses);
         settle(*gate);
@@ -106,12 +106,12 @@ class Bench {
       for (int k = 0; k < 2; k++) {
         const bool measure = (k ^ repetition) & 1;  // each goes first every other time
         const auto gate = open(measure);
-        KernelCost &kernel = *gate->kernel("spin");
+        KernelCost &kernel = *gate->cost_of("spin");
         for (int i = 0; i < 4; i++) launch(*gate, kernel, turns);
         settle(*gate);
         const double start = now(), before = now(CLOCK_PROCESS_CPUTIME_ID);
         for (int i = 0; i < launches; i++) launch(*gate, kernel, turns);
-        gate->pause();
+        gate->close_current_group();
         driver_.cuStreamSynchronize(stream_);
         took[measure] = now() - start;
         settle(*gate);
@@ -127,7 +127,7 @@ class Bench {
 
   void wake() {
     const auto gate = open(true);
-    KernelCost &kernel = *gate->kernel("spin");
+    KernelCost &kernel = *gate->cost_of("spin");
     words_.mode.store(kModeBlocks);
     std::vector<double> waits;
     for (uint64_t i = 0; i < 500; i++) {
@@ -155,19 +155,20 @@ class Bench {
  private:
   std::unique_ptr<Gate> open(bool measure) {
     words_.limit.store(kNoLimit);
-    return std::make_unique<Gate>(driver_, device_->context(), device_->quota_page(), 1,
-                                  GateOptions{.measure = measure}, [this] { device_->bind(); });
+    return std::make_unique<Gate>(driver_, device_->context(), device_->quota_page(),
+                                  device_->hold_words(), nullptr, 0, 1,
+                                  GateOptions{.measured = measure}, [this] { device_->bind(); });
   }
   void launch(Gate &gate, KernelCost &kernel, uint32_t turns) {
     void *parameters[] = {&turns};
     Gate::Pass pass = GateBench::pass(gate, stream_, kernel);
     check(driver_,
-          pass.did(
+          pass.started(
               pass->cuLaunchKernel(function_, 1, 1, 1, 32, 1, 1, 0, stream_, parameters, nullptr)),
           "cuLaunchKernel");
   }
   void settle(Gate &gate) {
-    gate.pause();
+    gate.close_current_group();
     driver_.cuStreamSynchronize(stream_);
     gate.settle();
   }

@@ -7,6 +7,8 @@ export interface Scenario {
   what: string;
   seconds: number;
   loads: Load[];
+  /** Processes share the device by time slices (docs/software-device/traits.md); else they run side by side. */
+  slices?: boolean;
   /** Changes of a session's share while it runs: after so many seconds, by index. */
   changes?: { after: number; load: number; request: number; limit: number }[];
 }
@@ -19,7 +21,16 @@ const load = (request: number, limit: number, kernelMicroseconds: number, rest =
   ...rest,
 });
 
-export const scenarios: Scenario[] = [
+/** Those of two sessions that are measured once more with time slices. */
+const sliced = ['three-quarters', 'uneven', 'short', 'long', 'very-long', 'held'];
+
+const whole: Scenario[] = [
+  {
+    name: 'three-quarters',
+    what: 'two, 75:25, kernels of 1 ms',
+    seconds: 8,
+    loads: [load(75, 100, 1000), load(25, 100, 1000)],
+  },
   {
     name: 'halves',
     what: 'two, 50:50, kernels of 1 ms',
@@ -41,13 +52,13 @@ export const scenarios: Scenario[] = [
   {
     name: 'long',
     what: 'two, 70:30, kernels of 1 ms against 100 ms',
-    seconds: 12,
+    seconds: 15,
     loads: [load(70, 100, 1000), load(30, 100, 100_000)],
   },
   {
     name: 'very-long',
     what: 'two, 50:50, kernels of 1 ms against 500 ms',
-    seconds: 20,
+    seconds: 55,
     loads: [load(50, 100, 1000), load(50, 100, 500_000)],
   },
   {
@@ -112,4 +123,16 @@ export const scenarios: Scenario[] = [
       { after: 5, load: 0, request: 80, limit: 100 },
     ],
   },
+];
+
+export const scenarios: Scenario[] = [
+  ...whole,
+  ...whole
+    .filter(({ name }) => sliced.includes(name))
+    .map((one) => ({
+      ...one,
+      name: `${one.name}-sliced`,
+      what: `${one.what}; time slices`,
+      slices: true,
+    })),
 ];

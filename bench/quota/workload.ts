@@ -3,8 +3,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { build } from '../../bin/paths.mjs';
+import { deviceUnderTest, searching } from '../../test/support/device.js';
 
-export const spin = path.join(build, 'bench', 'spin');
+const spin = path.join(build, 'bench', 'spin');
 
 export interface Load {
   /** Percent of the GPU promised, and never exceeded. */
@@ -26,10 +27,11 @@ export interface Program {
 
 /** Turns of the loop in a microsecond of a kernel that has the device for itself. */
 export async function calibrate(): Promise<number> {
-  const text = await run(['calibrate'], {
-    LD_LIBRARY_PATH: path.join(build, 'software-device'),
-  });
-  return Number(text) / 1000;
+  let most = 0;
+  // Whatever else runs on the machine makes it look slower.
+  for (let i = 0; i < 10; i++)
+    most = Math.max(most, Number(await run(['calibrate'], searching(deviceUnderTest()))));
+  return most / 1000;
 }
 
 export function start(name: string, load: Load, turns: number, seconds: number, server: string) {
@@ -50,7 +52,7 @@ export function start(name: string, load: Load, turns: number, seconds: number, 
 export function native(load: Load, turns: number, seconds: number): Promise<number> {
   const each = Math.max(1, Math.round(load.kernelMicroseconds * turns));
   const args = [String(each), String(seconds), load.form, String(batchOf(load))];
-  return run(args, { LD_LIBRARY_PATH: path.join(build, 'software-device') }).then(Number);
+  return run(args, searching(deviceUnderTest())).then(Number);
 }
 
 /** What cannot be cut: a kernel, or a graph. */
@@ -58,9 +60,13 @@ export function unitMicroseconds(load: Load): number {
   return load.form === 'graph' ? load.kernelMicroseconds * batchOf(load) : load.kernelMicroseconds;
 }
 
-/** Kernels that come to two milliseconds, so that there is always work, and not too much of it. */
-function batchOf({ kernelMicroseconds }: Load): number {
-  return Math.min(128, Math.max(1, Math.ceil(2000 / kernelMicroseconds)));
+/**
+ * Kernels that come to so much that there is always work, also where guests and servers wait for a processor.
+ * A graph is one that cannot be cut, so it has only as many as come to two milliseconds.
+ */
+function batchOf({ kernelMicroseconds, form }: Load): number {
+  const enough = form === 'graph' ? 2000 : 20_000;
+  return Math.min(512, Math.max(1, Math.ceil(enough / kernelMicroseconds)));
 }
 
 async function run(args: string[], env: Record<string, string>): Promise<string> {

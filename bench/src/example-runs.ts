@@ -1,9 +1,8 @@
 // What benches of example programs have in common: which of them run, how often, and how long.
-import path from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
-import { root } from '../../bin/paths.mjs';
 import { listPrograms } from '../../examples/build.mjs';
+import { record } from './record.js';
 import { median } from './row.js';
 
 /** The command line: [--quick] [--only PROGRAM,...] [--repeat N] [--out FOLDER]. */
@@ -20,7 +19,7 @@ export function exampleRuns(chosen: string[], usualRepeat: number) {
   return {
     quick: values.quick,
     repeat: values.quick ? 1 : Number(values.repeat ?? usualRepeat),
-    out: values.out ?? path.join(root, 'bench', 'results'),
+    out: values.out ?? record,
     programs: listPrograms().filter(({ name }) => wanted.includes(name)),
   };
 }

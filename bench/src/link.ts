@@ -1,6 +1,7 @@
 // A network between this machine and itself, and a server of software GPUs to reach over it.
 import path from 'node:path';
 import { build, root } from '../../bin/paths.mjs';
+import { onDevice } from '../../test/support/device.js';
 import { startProcess } from './serving.js';
 
 export interface Link {
@@ -30,7 +31,7 @@ export async function overLink<T>(
   }
 }
 
-/** Does something with the address of an `outboard serve` with software GPUs: one, or so many. */
+/** Does something with the address of an `outboard serve` with software GPUs, or the device under test: one, or so many. */
 export async function withSoftwareServer<T>(
   use: (address: string) => Promise<T>,
   env: Record<string, string> = {},
@@ -42,7 +43,7 @@ export async function withSoftwareServer<T>(
       path.join(root, 'bin', 'outboard.mjs'),
       'serve',
       ...['--listen', '127.0.0.1:0', '--http', 'none', '--log-level', 'warn', '--grace', '0'],
-      ...['--device', 'software', '--gpus', `${gpus}`, '--servers-per-gpu', '2'],
+      ...[...onDevice, '--gpus', `${gpus}`, '--servers-per-gpu', '2'],
     ],
     env,
   );

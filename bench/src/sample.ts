@@ -4,7 +4,7 @@ import path from 'node:path';
 import { build } from '../../bin/paths.mjs';
 import type { Measurement } from './figures.js';
 import { type Processors, placed } from './placement.js';
-import { nullDevice, type Serving } from './serving.js';
+import { measuredDevice, type Serving } from './serving.js';
 
 /** Values by figure and side; both sides of a figure have as many. */
 export class Samples {
@@ -41,7 +41,7 @@ export function sample(measurement: Measurement, where: Surroundings, into: Samp
     const peer = measurement.program === 'measure' ? [serving.peerPort] : [];
     add(remote(measurement, serving.address, peer, where));
   }
-  add(run(measurement, [], nullDevice, {}, where), 'native');
+  add(run(measurement, [], measuredDevice.folder, {}, where), 'native');
 }
 
 function remote(measurement: Measurement, address: string, peer: string[], where: Surroundings) {
@@ -58,7 +58,7 @@ interface Line {
 function run(
   { program, argument, repetitions, count }: Measurement,
   peer: string[],
-  library: string,
+  library: string | null,
   env: NodeJS.ProcessEnv,
   { processors }: Surroundings,
 ): Line[] {
@@ -69,7 +69,7 @@ function run(
   const [command, ...args] = placed(processors.guest, [file, ...words]);
   const started = performance.now();
   const { status, signal, stdout, stderr, error } = spawnSync(command, args, {
-    env: { ...process.env, LD_LIBRARY_PATH: library, ...env },
+    env: { ...process.env, ...(library === null ? {} : { LD_LIBRARY_PATH: library }), ...env },
     encoding: 'utf8',
     timeout: timeLimit,
   });

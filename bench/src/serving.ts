@@ -1,13 +1,16 @@
-// What the programs talk to: an `outboard serve` of the null device and the raw side's peer, each a
+// What the programs talk to: an `outboard serve` of the null device, or the one under test, and the raw side's peer, each a
 // process of its own.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { build, root } from '../../bin/paths.mjs';
+import { deviceUnderTest } from '../../test/support/device.js';
 import { type Processors, placed } from './placement.js';
 
 export const nullDevice = path.join(build, 'bench', 'null-device');
+/** Where figures are about the way there, and not about the device. */
+export const measuredDevice = deviceUnderTest(path.join(nullDevice, 'libcuda.so.1'));
 
 export interface Serving {
   /** For OUTBOARD_SERVER. */
@@ -27,7 +30,7 @@ export async function startServing({ server }: Processors, folder: string): Prom
       path.join(root, 'bin', 'outboard.mjs'),
       'serve',
       ...['--listen', `127.0.0.1:0,${unixAddress}`, '--http', 'none', '--log-level', 'warn'],
-      ...['--device', path.join(nullDevice, 'libcuda.so.1')],
+      ...['--device', measuredDevice.serve],
     ]),
   );
   // The peer ends with its standard input, so with this process too.

@@ -1,20 +1,16 @@
 // DGSF's experiment: that the plan is what the paper says, that the simulated server gives the times
 // of section 7.5, and that a real server places and queues as the experiment takes for granted.
-import { existsSync } from 'node:fs';
-import path from 'node:path';
 import t from 'tap';
-import { build } from '../../bin/paths.mjs';
 import { Guest } from '../../monitor/test/support/guest.js';
 import { Serving } from '../../monitor/test/support/serving.js';
+import { notBuilt } from '../../test/support/paths.js';
 import { shared, undisturbed } from '../day/co-run.js';
 import { arrivals, type Done, fourSettings, mean, resultOf, settings } from '../dgsf/plan.js';
 import { serve } from '../dgsf/real.js';
 import { simulate } from '../dgsf/simulated.js';
 import { paper, workloads } from '../dgsf/workloads.js';
 
-const needed = ['api-server/executor.node', 'software-device/libcuda.so.1'];
-const missing = needed.filter((file) => !existsSync(path.join(build, file)));
-const skip = missing.length > 0 && `not built: ${missing.join(', ')}`;
+const skip = notBuilt('api-server/executor.node', 'software-device/libcuda.so.1');
 
 t.test('ten of each, as far apart as they should be', async (t) => {
   for (const { name } of workloads) {

@@ -1,18 +1,13 @@
 // The shorter of what `npm run bench -- faults` does. What is done and who is hit is drawn from a seed;
 // nothing is judged by the time that it takes.
-import { existsSync } from 'node:fs';
-import path from 'node:path';
 import t from 'tap';
-import { build } from '../../bin/paths.mjs';
-import { noPrograms } from '../../test/support/paths.js';
+import { noPrograms, notBuilt } from '../../test/support/paths.js';
 import { cutConnections } from '../faults/cuts.js';
 import { logFaults, Unheard } from '../faults/log-lost.js';
 import { killMonitor } from '../faults/monitor-killed.js';
 import { Storm } from '../faults/storm.js';
 
-const needed = ['api-server/executor.node', 'software-device/libcuda.so.1'];
-const missing = needed.filter((file) => !existsSync(path.join(build, file)));
-const skip = missing.length > 0 && `not built: ${missing.join(', ')}`;
+const skip = notBuilt('api-server/executor.node', 'software-device/libcuda.so.1');
 
 t.test(
   'clients and processes are killed: the others come out right, nothing is left',

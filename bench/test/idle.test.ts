@@ -1,15 +1,18 @@
 // That `npm run bench -- idle --quick` has every row, and that a session which does nothing wakes
 // nobody: no thread of the program, of the executor or of the driver.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { build, js } from '../../bin/paths.mjs';
+import { js } from '../../bin/paths.mjs';
+import { notBuilt } from '../../test/support/paths.js';
 import { type Activity, activity } from '../idle/threads.js';
 
-const needed = ['api-server/executor.node', 'bench/bench-idle', 'software-device/libcuda.so.1'];
-const missing = needed.filter((file) => !existsSync(path.join(build, file)));
-const skip = missing.length > 0 && `not built: ${missing.join(', ')}`;
+const skip = notBuilt(
+  'api-server/executor.node',
+  'bench/bench-idle',
+  'software-device/libcuda.so.1',
+);
 
 t.test('threads of one name are one line', async (t) => {
   const counts = (name: string, nanoseconds: number, sleeps: number) => {

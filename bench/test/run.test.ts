@@ -1,23 +1,22 @@
 // That `npm run bench -- --quick` measures every figure. Of what it measures, only memory is
 // looked at: it does not depend on how fast the machine is.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { build, js } from '../../bin/paths.mjs';
+import { js } from '../../bin/paths.mjs';
+import { notBuilt } from '../../test/support/paths.js';
 import { measurements } from '../src/figures.js';
 import type { Row } from '../src/row.js';
 
-const needed = [
+const skip = notBuilt(
   'api-server/executor.node',
   'bench/bench-measure',
   'bench/bench-memory',
   'bench/bench-peer',
   'bench/null-device/libcuda.so.1',
   'guest-lib/libcuda.so.1',
-];
-const missing = needed.filter((file) => !existsSync(path.join(build, file)));
-const skip = missing.length > 0 && `not built: ${missing.join(', ')}`;
+);
 
 function bench(args: string[]) {
   const argv = ['--enable-source-maps', path.join(js, 'bench', 'run.js'), ...args];

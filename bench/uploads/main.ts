@@ -11,9 +11,10 @@ import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { build, root } from '../../bin/paths.mjs';
+import { build } from '../../bin/paths.mjs';
 import { type Link, overLink, withSoftwareServer } from '../src/link.js';
 import { machine } from '../src/machine.js';
+import { record } from '../src/record.js';
 import { median, short } from '../src/row.js';
 
 const mebibytes = 64;
@@ -72,7 +73,7 @@ async function main() {
     options: { quick: { type: 'boolean', default: false }, out: { type: 'string' } },
   });
   const repeat = values.quick ? 1 : 7;
-  const usual = values.quick ? path.join(build, 'bench') : path.join(root, 'bench', 'results');
+  const usual = values.quick ? path.join(build, 'bench') : record;
   const out = values.out ?? path.join(usual, 'uploads.json');
   const folder = mkdtempSync(path.join(os.tmpdir(), 'outboard-uploads-'));
   try {
@@ -90,8 +91,8 @@ async function main() {
       { OUTBOARD_UPLOAD_CACHE: 'none' },
     );
     mkdirSync(path.dirname(out), { recursive: true });
-    const record = { date: new Date().toISOString(), machine: machine(), unit: 'ms', rows };
-    writeFileSync(out, `${JSON.stringify(record, null, 2)}\n`);
+    const whole = { date: new Date().toISOString(), machine: machine(), unit: 'ms', rows };
+    writeFileSync(out, `${JSON.stringify(whole, null, 2)}\n`);
     console.table(rows);
     console.log(`Milliseconds for ${mebibytes} MiB. Written to ${path.relative('.', out)}.`);
   } finally {

@@ -153,6 +153,10 @@ bool abi_fatbin_open(struct abi_fatbin_reader *reader, const void *fatbin, size_
   return true;
 }
 
+void abi_fatbin_set_contents(void *fatbin, uint64_t size) {
+  memcpy((uint8_t *)fatbin + 8, &size, sizeof size);
+}
+
 bool abi_fatbin_next(struct abi_fatbin_reader *reader, struct abi_fatbin_entry *entry) {
   if (reader->next == reader->end) return false;
   const uint8_t *at = reader->next;

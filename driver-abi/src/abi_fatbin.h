@@ -78,6 +78,9 @@ struct abi_fatbin_reader {
 // False when there is no well-formed fatbin header whose contents fit `limit`.
 bool abi_fatbin_open(struct abi_fatbin_reader *reader, const void *fatbin, size_t limit);
 
+// Writes into the header of a fatbin how many bytes its entries have.
+void abi_fatbin_set_contents(void *fatbin, uint64_t size);
+
 // False at the end, or at a malformed entry.
 bool abi_fatbin_next(struct abi_fatbin_reader *reader, struct abi_fatbin_entry *entry);
 

@@ -28,6 +28,13 @@ static inline int abi_launch_attribute_known(CUlaunchAttributeID id) {
   }
 }
 
+// What a program gets for an attribute that is not known: there is one that drivers know and we do
+// not serve; the others they do not know either.
+static inline CUresult abi_launch_attribute_refusal(CUlaunchAttributeID id) {
+  return id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE ? CUDA_ERROR_NOT_SUPPORTED
+                                                                : CUDA_ERROR_INVALID_VALUE;
+}
+
 static inline int abi_access_property_sound(CUaccessProperty property) {
   return (int)property >= CU_ACCESS_PROPERTY_NORMAL &&
          (int)property <= CU_ACCESS_PROPERTY_PERSISTING;

@@ -15,6 +15,15 @@ static int first_row(const char *name) {
   return low < ABI_LOOKUP_COUNT && strcmp(abi_lookups[low].name, name) == 0 ? low : -1;
 }
 
+int abi_since(int entry) {
+  int since = 0;
+  for (int row = 0; row < ABI_LOOKUP_COUNT; row++) {
+    if (abi_lookups[row].entry != entry) continue;
+    if (!since || abi_lookups[row].version < since) since = abi_lookups[row].version;
+  }
+  return since;
+}
+
 enum abi_find_status abi_find(const char *name, int version, int per_thread, void **function) {
   int row = first_row(name);
   if (row < 0) return ABI_UNKNOWN_NAME;

@@ -39,6 +39,9 @@ enum abi_find_status { ABI_FOUND, ABI_UNKNOWN_NAME, ABI_VERSION_TOO_OLD, ABI_NOT
 // ABI_NOT_IMPLEMENTED it is the stub.
 enum abi_find_status abi_find(const char *name, int version, int per_thread, void **function);
 
+// The first version of CUDA that had an entry.
+int abi_since(int entry);
+
 // Defined by each library: called by a stub with the index of its entry. Says so once in the log,
 // counts, and returns the CUresult the caller gets.
 int abi_unsupported(int entry);

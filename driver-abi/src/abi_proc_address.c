@@ -4,6 +4,7 @@
 
 #include "abi_lookup.h"
 #include "abi_refusal.h"
+#include "abi_tables.h"
 
 CUresult abi_get_proc_address(const char *name, void **function, int version, cuuint64_t flags,
                               CUdriverProcAddressQueryResult *status) {
@@ -14,11 +15,19 @@ CUresult abi_get_proc_address(const char *name, void **function, int version, cu
   *function = NULL;
   int per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
   CUdriverProcAddressQueryResult reason = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  switch (abi_find(name, version, per_thread, function)) {
+  // A driver has nothing that came after it, whichever version is asked for.
+  const int driver = abi_host.driver_version();
+  enum abi_find_status found = abi_find(name, driver, per_thread, function);
+  if (found == ABI_VERSION_TOO_OLD)
+    found = ABI_UNKNOWN_NAME;
+  else if (version < driver)
+    found = abi_find(name, version, per_thread, function);
+  switch (found) {
     case ABI_FOUND:
       reason = CU_GET_PROC_ADDRESS_SUCCESS;
       break;
     case ABI_VERSION_TOO_OLD:
+      *function = NULL;
       reason = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
       break;
     case ABI_NOT_IMPLEMENTED:

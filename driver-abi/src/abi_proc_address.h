@@ -9,6 +9,7 @@ extern "C" {
 #endif
 
 // cuGetProcAddress_v2, whole. cuGetProcAddress is the same with `status` NULL.
+// What came with a later CUDA than abi_host says the driver is of does not exist.
 // What is not implemented is refused as if the name did not exist: programs fall back on that,
 // while they would trust a stub. Only for a few names that PyTorch cannot do without there is the
 // stub, which answers CUDA_ERROR_NOT_SUPPORTED when it is called. CUDA_ERROR_NOT_FOUND then, with

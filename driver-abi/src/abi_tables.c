@@ -239,6 +239,29 @@ static CUresult integrity(uint32_t version, uint64_t unix_seconds, uint64_t answ
 }
 
 // ---------------------------------------------------------------------------------------------
+// TOPOLOGY: cuBLASLt asks, before it chooses a kernel of clusters, which multiprocessors lie
+// together, and does not look whether there is the table. Told that this is not known, it does
+// without.
+
+// clang-format off
+#define TOPOLOGY_UNUSED(X)                                                                       \
+  X(1) X(2) X(3) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18)  \
+  X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
+// clang-format on
+
+static CUresult topology_groups(void **groups, void **list) {
+  (void)groups, (void)list;
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+#define DEFINE_TOPOLOGY(slot) UNUSED_SLOT(TOPOLOGY, slot)
+TOPOLOGY_UNUSED(DEFINE_TOPOLOGY)
+
+#define ENTER_TOPOLOGY(slot) [slot] = SLOT(TOPOLOGY_##slot),
+static const void *const topology_table[32] = {SIZE_SLOT(32), [4] = SLOT(topology_groups),
+                                               TOPOLOGY_UNUSED(ENTER_TOPOLOGY)};
+
+// ---------------------------------------------------------------------------------------------
 
 static const struct {
   uint8_t id[16];
@@ -268,6 +291,9 @@ static const struct {
     {{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1,
       0xf2},
      integrity_table},
+    {{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7, 0xdd, 0x8b,
+      0xca},
+     topology_table},
 };
 
 const void *abi_export_table(const CUuuid *id) {

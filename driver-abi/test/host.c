@@ -7,11 +7,12 @@
 #include "abi_refusal.h"
 
 CUcontext test_current;
+int test_driver_version = 13000;
 char test_logged[256];
 int test_log_count;
 int test_unsupported = -1;
 
-static int driver_version(void) { return 13000; }
+static int driver_version(void) { return test_driver_version; }
 static int device_count(void) { return 2; }
 
 static void device_identity(int ordinal, struct abi_device_identity *identity) {

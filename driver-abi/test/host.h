@@ -13,6 +13,7 @@
 #include "abi_tables.h"
 
 extern CUcontext test_current;
+extern int test_driver_version;  // 13000 unless a test says otherwise
 extern char test_logged[256];
 extern int test_log_count;
 extern int test_unsupported;  // the entry that was called last

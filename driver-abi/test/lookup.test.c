@@ -48,24 +48,57 @@ static void per_thread_variant_falls_back(void **state) {
   assert_ptr_equal(ask("cuInit", 7000, 2), cuInit);
 }
 
+static void assert_refused(const char *symbol, int version, CUdriverProcAddressQueryResult why) {
+  void *function = (void *)1;
+  CUdriverProcAddressQueryResult status;
+  assert_int_equal(abi_get_proc_address(symbol, &function, version, 0, &status),
+                   CUDA_ERROR_NOT_FOUND);
+  assert_int_equal(status, why);
+  assert_null(function);
+}
+
 static void refusals_say_why(void **state) {
   (void)state;
   void *function = (void *)1;
   CUdriverProcAddressQueryResult status;
-  assert_int_equal(abi_get_proc_address("cuNoSuchCall", &function, 13000, 0, &status),
-                   CUDA_ERROR_NOT_FOUND);
-  assert_int_equal(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
-  assert_null(function);
-  assert_int_equal(abi_get_proc_address("cuInit", &function, 1000, 0, &status),
-                   CUDA_ERROR_NOT_FOUND);
-  assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+  assert_refused("cuNoSuchCall", 13000, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  assert_refused("cuInit", 1000, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
   // There as a symbol, but not implemented here.
-  assert_int_equal(abi_get_proc_address("cuMemFree", &function, 3020, 0, &status),
-                   CUDA_ERROR_NOT_FOUND);
-  assert_int_equal(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  assert_refused("cuMemFree", 3020, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
   // The probe that cudart starts with.
   assert_int_equal(abi_get_proc_address("", &function, 0, 0, &status), CUDA_ERROR_NOT_FOUND);
   assert_int_equal(abi_get_proc_address("cuInit", &function, 2000, 0, NULL), CUDA_SUCCESS);
+}
+
+// cuCtxSynchronize_v2 and cuDeviceGetP2PAtomicCapabilities came with 13.0.
+static void a_driver_has_nothing_that_came_after_it(void **state) {
+  (void)state;
+  void *function = (void *)1;
+  CUdriverProcAddressQueryResult status;
+  test_driver_version = 12040;
+  assert_ptr_equal(ask("cuCtxSynchronize", 13000, 0), cuCtxSynchronize);
+  assert_ptr_equal(ask("cuCtxSynchronize", 99000, 0), cuCtxSynchronize);
+  for (int version = 12000; version <= 13000; version += 1000) {
+    assert_int_equal(abi_get_proc_address("cuCtxSynchronize_v2", &function, version, 0, &status),
+                     CUDA_ERROR_NOT_FOUND);
+    assert_refused("cuDevSmResourceSplit", version + 10, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  }
+  assert_refused("cuInit", 1000, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+  test_driver_version = 13010;
+  assert_ptr_equal(ask("cuCtxSynchronize", 13010, 0), cuCtxSynchronize_v2);
+  assert_non_null(ask("cuDevSmResourceSplit", 13010, 0));
+  test_driver_version = 13000;
+}
+
+static void entries_know_since_when_they_are_there(void **state) {
+  (void)state;
+  for (int entry = 0; entry < ABI_ENTRY_COUNT; entry++) {
+    const char *name = abi_entries[entry].name;
+    const int since = abi_since(entry);
+    assert_true(since >= 2000);
+    if (strcmp(name, "cuCtxSynchronize") == 0) assert_int_equal(since, 2000);
+    if (strcmp(name, "cuCtxSynchronize_v2") == 0) assert_int_equal(since, 13000);
+  }
 }
 
 static void what_pytorch_wants_at_its_start_is_found_and_refuses(void **state) {
@@ -139,6 +172,8 @@ int main(void) {
       cmocka_unit_test(newest_abi_not_newer_than_asked),
       cmocka_unit_test(per_thread_variant_falls_back),
       cmocka_unit_test(refusals_say_why),
+      cmocka_unit_test(a_driver_has_nothing_that_came_after_it),
+      cmocka_unit_test(entries_know_since_when_they_are_there),
       cmocka_unit_test(what_pytorch_wants_at_its_start_is_found_and_refuses),
       cmocka_unit_test(what_goes_with_graphics_is_found_and_refuses),
       cmocka_unit_test(bad_arguments),

@@ -28,7 +28,7 @@ static void sized_tables_say_their_size(void **state) {
   } sized[] = {{"6bd5fb6c5bf4e74a8987d93912fd9df9", 13}, {"a094798c2e742e7493f20800200c0a66", 7},
                {"42d85a8123f6cb478298f6e78a3aecdc", 4},  {"21318c60971432488ca641ff7324c8f2", 95},
                {"6e163fbeb958444d835ce182aff1991e", 8},  {"263e88607cd2614392f6bbd5006dfa7e", 4},
-               {"d4082055bde6704b8d34ba123c66e1f2", 3}};
+               {"d4082055bde6704b8d34ba123c66e1f2", 3},  {"1734dc26800d47458726c0f1e7dd8bca", 32}};
   for (size_t i = 0; i < sizeof sized / sizeof *sized; i++) {
     void *const *slots = table(sized[i].id);
     assert_non_null(slots);
@@ -106,6 +106,16 @@ static void libraries_find_the_current_context(void **state) {
   test_current = NULL;
 }
 
+static void libraries_are_told_that_groups_of_multiprocessors_are_not_known(void **state) {
+  (void)state;
+  CUresult (*groups)(void **, void **) = table("1734dc26800d47458726c0f1e7dd8bca")[4];
+  void *first = NULL, *second = NULL;
+  const int before = test_log_count;
+  assert_int_equal(groups(&first, &second), CUDA_ERROR_NOT_SUPPORTED);
+  assert_null(first);
+  assert_int_equal(test_log_count, before);
+}
+
 static void storage_table_works(void **state) {
   (void)state;
   void *const *slots = table("c693336e1121df11a8c368f355d89593");
@@ -156,6 +166,7 @@ int main(void) {
       cmocka_unit_test(runtimes_before_12_load_modules_through_a_slot),
       cmocka_unit_test(tools_are_off),
       cmocka_unit_test(libraries_find_the_current_context),
+      cmocka_unit_test(libraries_are_told_that_groups_of_multiprocessors_are_not_known),
       cmocka_unit_test(storage_table_works),
       cmocka_unit_test(checks_pass),
       cmocka_unit_test(integrity_depends_on_the_question),

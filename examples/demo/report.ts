@@ -12,7 +12,7 @@ export function difference(what: string, one: Buffer, other: Buffer): string | n
   return `${what}: byte ${at} is ${one[at]} natively, ${other[at]} remotely`;
 }
 
-export function milliseconds(value: number): string {
+function milliseconds(value: number): string {
   return value < 100 ? `${value.toFixed(1)} ms` : `${(value / 1000).toFixed(2)} s`;
 }
 

@@ -44,6 +44,8 @@ typedef struct _outboard_Hello {
     char ticket[65];
     /* The guest takes modules that the server has loaded unasked (Welcome.expected). */
     bool expects_modules;
+    /* The guest takes memory in pieces that Welcome.granularity says. */
+    bool takes_granularity;
 } outboard_Hello;
 
 /* No slot is free. The guest goes on waiting on this connection. */
@@ -61,7 +63,7 @@ typedef struct _outboard_Refusal {
 
 typedef PB_BYTES_ARRAY_T(32) outboard_ExpectedModule_hash_t;
 typedef struct _outboard_ExpectedModule {
-    outboard_ExpectedModule_hash_t hash; /* SHA-256 of the image */
+    outboard_ExpectedModule_hash_t hash; /* BLAKE2b-256 of the image */
     uint64_t size; /* of the image */
 } outboard_ExpectedModule;
 
@@ -76,6 +78,7 @@ typedef struct _outboard_Peer {
 } outboard_Peer;
 
 typedef PB_BYTES_ARRAY_T(16) outboard_Device_uuid_t;
+typedef PB_BYTES_ARRAY_T(16) outboard_Device_gpu_uuid_t;
 /* All a program can ask of a device without changing it: one snapshot instead of 111 questions. */
 typedef struct _outboard_Device {
     char name[256];
@@ -91,6 +94,9 @@ typedef struct _outboard_Device {
     /* Those whose memory its kernels may reach, where sessions of one program have both. */
     pb_size_t peers_count;
     outboard_Peer peers[8];
+    /* Of an instance of a GPU in MIG mode: the UUID of the GPU, 16 bytes, zeros where it is not known.
+ Empty: it is a GPU. */
+    outboard_Device_gpu_uuid_t gpu_uuid;
 } outboard_Device;
 
 typedef struct _outboard_Welcome {
@@ -118,6 +124,14 @@ typedef struct _outboard_Welcome {
     uint64_t pinned_memory;
     /* ErrorTexts is understood. */
     bool error_texts;
+    /* MemoryRoom is understood: near memory_limit (wire_near_limit) it is asked before memory is mapped. */
+    bool memory_room;
+    /* Operations that a stream of the server's driver takes before it keeps whoever puts one more
+ there waiting, and StreamMark is understood; 0: any number. */
+    uint32_t stream_operations;
+    /* Bytes that sizes and addresses of memory are multiples of, a power of two; 0: 2 MiB. Another
+ number is told only to guests that take it (Hello.takes_granularity). */
+    uint64_t granularity;
 } outboard_Welcome;
 
 typedef struct _outboard_Answer {
@@ -150,6 +164,7 @@ typedef struct _outboard_Room {
 } outboard_Room;
 
 typedef PB_BYTES_ARRAY_T(16) outboard_DeviceState_uuid_t;
+typedef PB_BYTES_ARRAY_T(16) outboard_DeviceState_gpu_uuid_t;
 typedef struct _outboard_DeviceState {
     char name[96];
     outboard_DeviceState_uuid_t uuid; /* 16 bytes */
@@ -158,7 +173,9 @@ typedef struct _outboard_DeviceState {
     uint32_t compute_minor;
     uint64_t memory_total; /* limits of the tenant's sessions here; without any, what one gets */
     uint64_t memory_used; /* of them */
-    uint32_t busy; /* percent of the last second with the tenant's work on the device */
+    /* Percent of the last second with the tenant's work on the device; absent: not measured. */
+    bool has_busy;
+    uint32_t busy;
     bool has_memory_bus_width;
     uint32_t memory_bus_width;
     /* What the server's own NVML or driver says of the device. */
@@ -186,6 +203,7 @@ typedef struct _outboard_DeviceState {
     uint32_t pci_device_id;
     bool has_pci_subsystem_id;
     uint32_t pci_subsystem_id;
+    outboard_DeviceState_gpu_uuid_t gpu_uuid; /* as in Device */
 } outboard_DeviceState;
 
 /* A session of the tenant. */
@@ -196,7 +214,8 @@ typedef struct _outboard_ProcessState {
     char host[64];
     char program[64];
     uint64_t memory; /* bytes used */
-    uint32_t busy; /* percent of the last second */
+    bool has_busy;
+    uint32_t busy; /* percent of the last second; absent: not measured */
 } outboard_ProcessState;
 
 /* The devices that a session of this tenant has, or would get, and what this tenant does on them. */
@@ -217,34 +236,34 @@ extern "C" {
 #endif
 
 /* Initializer values for message structs */
-#define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_default, "", 0}
+#define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_default, "", 0, 0}
 #define outboard_DeviceQuery_init_default        {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}, 0}
 #define outboard_Answer_init_default             {0, {outboard_Queued_init_default}}
 #define outboard_Queued_init_default             {0, ""}
 #define outboard_Refusal_init_default            {"", "", "", 0}
-#define outboard_Welcome_init_default            {0, 0, 0, {outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default}, 0, 0}
+#define outboard_Welcome_init_default            {0, 0, 0, {outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default}, 0, 0, 0, 0, 0}
 #define outboard_ExpectedModule_init_default     {{0, {0}}, 0}
-#define outboard_Device_init_default             {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default}}
+#define outboard_Device_init_default             {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default}, {0, {0}}}
 #define outboard_Peer_init_default               {{0, {0}}, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
 #define outboard_DeviceReport_init_default       {"", 0, "", "", 0, {outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default}, 0, {outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default}}
 #define outboard_Room_init_default               {"", 0, false, outboard_Refusal_init_default, 0, {outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default}, "", ""}
 #define outboard_DeviceRoom_init_default         {0, 0, 0, 0}
-#define outboard_DeviceState_init_default        {"", {0, {0}}, "", 0, 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0}
-#define outboard_ProcessState_init_default       {0, 0, 0, "", "", 0, 0}
-#define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_zero, "", 0}
+#define outboard_DeviceState_init_default        {"", {0, {0}}, "", 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0, {0, {0}}}
+#define outboard_ProcessState_init_default       {0, 0, 0, "", "", 0, false, 0}
+#define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_zero, "", 0, 0}
 #define outboard_DeviceQuery_init_zero           {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}, 0}
 #define outboard_Answer_init_zero                {0, {outboard_Queued_init_zero}}
 #define outboard_Queued_init_zero                {0, ""}
 #define outboard_Refusal_init_zero               {"", "", "", 0}
-#define outboard_Welcome_init_zero               {0, 0, 0, {outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero}, 0, 0}
+#define outboard_Welcome_init_zero               {0, 0, 0, {outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero}, 0, 0, 0, 0, 0}
 #define outboard_ExpectedModule_init_zero        {{0, {0}}, 0}
-#define outboard_Device_init_zero                {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero}}
+#define outboard_Device_init_zero                {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero}, {0, {0}}}
 #define outboard_Peer_init_zero                  {{0, {0}}, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
 #define outboard_DeviceReport_init_zero          {"", 0, "", "", 0, {outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero}, 0, {outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero}}
 #define outboard_Room_init_zero                  {"", 0, false, outboard_Refusal_init_zero, 0, {outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero}, "", ""}
 #define outboard_DeviceRoom_init_zero            {0, 0, 0, 0}
-#define outboard_DeviceState_init_zero           {"", {0, {0}}, "", 0, 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0}
-#define outboard_ProcessState_init_zero          {0, 0, 0, "", "", 0, 0}
+#define outboard_DeviceState_init_zero           {"", {0, {0}}, "", 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0, {0, {0}}}
+#define outboard_ProcessState_init_zero          {0, 0, 0, "", "", 0, false, 0}
 
 /* Field tags (for use in manual encoding/decoding) */
 #define outboard_DeviceQuery_session_tag         1
@@ -267,6 +286,7 @@ extern "C" {
 #define outboard_Hello_query_tag                 15
 #define outboard_Hello_ticket_tag                16
 #define outboard_Hello_expects_modules_tag       17
+#define outboard_Hello_takes_granularity_tag     18
 #define outboard_Queued_position_tag             1
 #define outboard_Queued_warning_tag              2
 #define outboard_Refusal_code_tag                1
@@ -288,6 +308,7 @@ extern "C" {
 #define outboard_Device_greatest_priority_tag    7
 #define outboard_Device_pci_bus_id_tag           8
 #define outboard_Device_peers_tag                9
+#define outboard_Device_gpu_uuid_tag             10
 #define outboard_Welcome_session_tag             1
 #define outboard_Welcome_driver_version_tag      2
 #define outboard_Welcome_devices_tag             3
@@ -301,6 +322,9 @@ extern "C" {
 #define outboard_Welcome_expected_tag            11
 #define outboard_Welcome_pinned_memory_tag       12
 #define outboard_Welcome_error_texts_tag         13
+#define outboard_Welcome_memory_room_tag         14
+#define outboard_Welcome_stream_operations_tag   15
+#define outboard_Welcome_granularity_tag         16
 #define outboard_Answer_queued_tag               1
 #define outboard_Answer_welcome_tag              2
 #define outboard_Answer_refusal_tag              3
@@ -335,6 +359,7 @@ extern "C" {
 #define outboard_DeviceState_brand_tag           29
 #define outboard_DeviceState_pci_device_id_tag   30
 #define outboard_DeviceState_pci_subsystem_id_tag 31
+#define outboard_DeviceState_gpu_uuid_tag        32
 #define outboard_ProcessState_session_tag        1
 #define outboard_ProcessState_device_tag         2
 #define outboard_ProcessState_pid_tag            3
@@ -367,7 +392,8 @@ X(a, STATIC,   SINGULAR, STRING,   session_class,    13) \
 X(a, STATIC,   SINGULAR, STRING,   traceparent,      14) \
 X(a, STATIC,   OPTIONAL, MESSAGE,  query,            15) \
 X(a, STATIC,   SINGULAR, STRING,   ticket,           16) \
-X(a, STATIC,   SINGULAR, BOOL,     expects_modules,  17)
+X(a, STATIC,   SINGULAR, BOOL,     expects_modules,  17) \
+X(a, STATIC,   SINGULAR, BOOL,     takes_granularity,  18)
 #define outboard_Hello_CALLBACK NULL
 #define outboard_Hello_DEFAULT NULL
 #define outboard_Hello_query_MSGTYPE outboard_DeviceQuery
@@ -416,7 +442,10 @@ X(a, STATIC,   SINGULAR, UINT64,   upload_cache,      9) \
 X(a, STATIC,   SINGULAR, BOOL,     region,           10) \
 X(a, STATIC,   REPEATED, MESSAGE,  expected,         11) \
 X(a, STATIC,   SINGULAR, UINT64,   pinned_memory,    12) \
-X(a, STATIC,   SINGULAR, BOOL,     error_texts,      13)
+X(a, STATIC,   SINGULAR, BOOL,     error_texts,      13) \
+X(a, STATIC,   SINGULAR, BOOL,     memory_room,      14) \
+X(a, STATIC,   SINGULAR, UINT32,   stream_operations,  15) \
+X(a, STATIC,   SINGULAR, UINT64,   granularity,      16)
 #define outboard_Welcome_CALLBACK NULL
 #define outboard_Welcome_DEFAULT NULL
 #define outboard_Welcome_devices_MSGTYPE outboard_Device
@@ -437,7 +466,8 @@ X(a, STATIC,   REPEATED, UINT64,   limits,            5) \
 X(a, STATIC,   SINGULAR, SINT32,   least_priority,    6) \
 X(a, STATIC,   SINGULAR, SINT32,   greatest_priority,   7) \
 X(a, STATIC,   SINGULAR, STRING,   pci_bus_id,        8) \
-X(a, STATIC,   REPEATED, MESSAGE,  peers,             9)
+X(a, STATIC,   REPEATED, MESSAGE,  peers,             9) \
+X(a, STATIC,   SINGULAR, BYTES,    gpu_uuid,         10)
 #define outboard_Device_CALLBACK NULL
 #define outboard_Device_DEFAULT NULL
 #define outboard_Device_peers_MSGTYPE outboard_Peer
@@ -490,7 +520,7 @@ X(a, STATIC,   SINGULAR, UINT32,   compute_major,     4) \
 X(a, STATIC,   SINGULAR, UINT32,   compute_minor,     5) \
 X(a, STATIC,   SINGULAR, UINT64,   memory_total,      6) \
 X(a, STATIC,   SINGULAR, UINT64,   memory_used,       7) \
-X(a, STATIC,   SINGULAR, UINT32,   busy,              8) \
+X(a, STATIC,   OPTIONAL, UINT32,   busy,              8) \
 X(a, STATIC,   OPTIONAL, UINT32,   memory_bus_width,   9) \
 X(a, STATIC,   OPTIONAL, UINT32,   temperature,      20) \
 X(a, STATIC,   OPTIONAL, UINT32,   temperature_slowdown,  21) \
@@ -503,7 +533,8 @@ X(a, STATIC,   REPEATED, UINT32,   clocks,           27) \
 X(a, STATIC,   REPEATED, UINT32,   max_clocks,       28) \
 X(a, STATIC,   OPTIONAL, UINT32,   brand,            29) \
 X(a, STATIC,   OPTIONAL, UINT32,   pci_device_id,    30) \
-X(a, STATIC,   OPTIONAL, UINT32,   pci_subsystem_id,  31)
+X(a, STATIC,   OPTIONAL, UINT32,   pci_subsystem_id,  31) \
+X(a, STATIC,   SINGULAR, BYTES,    gpu_uuid,         32)
 #define outboard_DeviceState_CALLBACK NULL
 #define outboard_DeviceState_DEFAULT NULL
 
@@ -514,7 +545,7 @@ X(a, STATIC,   SINGULAR, UINT32,   pid,               3) \
 X(a, STATIC,   SINGULAR, STRING,   host,              4) \
 X(a, STATIC,   SINGULAR, STRING,   program,           5) \
 X(a, STATIC,   SINGULAR, UINT64,   memory,            6) \
-X(a, STATIC,   SINGULAR, UINT32,   busy,              7)
+X(a, STATIC,   OPTIONAL, UINT32,   busy,              7)
 #define outboard_ProcessState_CALLBACK NULL
 #define outboard_ProcessState_DEFAULT NULL
 
@@ -550,20 +581,20 @@ extern const pb_msgdesc_t outboard_ProcessState_msg;
 #define outboard_ProcessState_fields &outboard_ProcessState_msg
 
 /* Maximum encoded size of messages (where known) */
-#define outboard_Answer_size                     26391
+#define outboard_Answer_size                     26555
 #define outboard_DeviceQuery_size                157
-#define outboard_DeviceReport_size               24833
+#define outboard_DeviceReport_size               24985
 #define outboard_DeviceRoom_size                 34
-#define outboard_DeviceState_size                320
-#define outboard_Device_size                     3036
+#define outboard_DeviceState_size                339
+#define outboard_Device_size                     3054
 #define outboard_ExpectedModule_size             45
-#define outboard_Hello_size                      5171
+#define outboard_Hello_size                      5174
 #define outboard_Peer_size                       122
 #define outboard_ProcessState_size               170
 #define outboard_Queued_size                     520
 #define outboard_Refusal_size                    1104
 #define outboard_Room_size                       1741
-#define outboard_Welcome_size                    26387
+#define outboard_Welcome_size                    26551
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -417,44 +417,48 @@ enum call {
   CALL_cuSurfObjectGetResourceDesc = 403,
   CALL_cuSurfRefGetArray = 404,
   CALL_cuSurfRefSetArray = 405,
-  CALL_cuTexObjectCreate = 406,
-  CALL_cuTexObjectDestroy = 407,
-  CALL_cuTexObjectGetResourceDesc = 408,
-  CALL_cuTexObjectGetResourceViewDesc = 409,
-  CALL_cuTexObjectGetTextureDesc = 410,
-  CALL_cuTexRefCreate = 411,
-  CALL_cuTexRefDestroy = 412,
-  CALL_cuTexRefGetAddressMode = 413,
-  CALL_cuTexRefGetAddress_v2 = 414,
-  CALL_cuTexRefGetArray = 415,
-  CALL_cuTexRefGetBorderColor = 416,
-  CALL_cuTexRefGetFilterMode = 417,
-  CALL_cuTexRefGetFlags = 418,
-  CALL_cuTexRefGetFormat = 419,
-  CALL_cuTexRefGetMaxAnisotropy = 420,
-  CALL_cuTexRefGetMipmapFilterMode = 421,
-  CALL_cuTexRefGetMipmapLevelBias = 422,
-  CALL_cuTexRefGetMipmapLevelClamp = 423,
-  CALL_cuTexRefGetMipmappedArray = 424,
-  CALL_cuTexRefSetAddress2D_v2 = 425,
-  CALL_cuTexRefSetAddress2D_v3 = 426,
-  CALL_cuTexRefSetAddressMode = 427,
-  CALL_cuTexRefSetAddress_v2 = 428,
-  CALL_cuTexRefSetArray = 429,
-  CALL_cuTexRefSetBorderColor = 430,
-  CALL_cuTexRefSetFilterMode = 431,
-  CALL_cuTexRefSetFlags = 432,
-  CALL_cuTexRefSetFormat = 433,
-  CALL_cuTexRefSetMaxAnisotropy = 434,
-  CALL_cuTexRefSetMipmapFilterMode = 435,
-  CALL_cuTexRefSetMipmapLevelBias = 436,
-  CALL_cuTexRefSetMipmapLevelClamp = 437,
-  CALL_cuTexRefSetMipmappedArray = 438,
-  CALL_cuThreadExchangeStreamCaptureMode = 439,
-  CALL_cuUserObjectCreate = 440,
-  CALL_cuUserObjectRelease = 441,
-  CALL_cuUserObjectRetain = 442,
-  CALL_COUNT = 443,
+  CALL_cuTensorMapEncodeIm2col = 406,
+  CALL_cuTensorMapEncodeIm2colWide = 407,
+  CALL_cuTensorMapEncodeTiled = 408,
+  CALL_cuTensorMapReplaceAddress = 409,
+  CALL_cuTexObjectCreate = 410,
+  CALL_cuTexObjectDestroy = 411,
+  CALL_cuTexObjectGetResourceDesc = 412,
+  CALL_cuTexObjectGetResourceViewDesc = 413,
+  CALL_cuTexObjectGetTextureDesc = 414,
+  CALL_cuTexRefCreate = 415,
+  CALL_cuTexRefDestroy = 416,
+  CALL_cuTexRefGetAddressMode = 417,
+  CALL_cuTexRefGetAddress_v2 = 418,
+  CALL_cuTexRefGetArray = 419,
+  CALL_cuTexRefGetBorderColor = 420,
+  CALL_cuTexRefGetFilterMode = 421,
+  CALL_cuTexRefGetFlags = 422,
+  CALL_cuTexRefGetFormat = 423,
+  CALL_cuTexRefGetMaxAnisotropy = 424,
+  CALL_cuTexRefGetMipmapFilterMode = 425,
+  CALL_cuTexRefGetMipmapLevelBias = 426,
+  CALL_cuTexRefGetMipmapLevelClamp = 427,
+  CALL_cuTexRefGetMipmappedArray = 428,
+  CALL_cuTexRefSetAddress2D_v2 = 429,
+  CALL_cuTexRefSetAddress2D_v3 = 430,
+  CALL_cuTexRefSetAddressMode = 431,
+  CALL_cuTexRefSetAddress_v2 = 432,
+  CALL_cuTexRefSetArray = 433,
+  CALL_cuTexRefSetBorderColor = 434,
+  CALL_cuTexRefSetFilterMode = 435,
+  CALL_cuTexRefSetFlags = 436,
+  CALL_cuTexRefSetFormat = 437,
+  CALL_cuTexRefSetMaxAnisotropy = 438,
+  CALL_cuTexRefSetMipmapFilterMode = 439,
+  CALL_cuTexRefSetMipmapLevelBias = 440,
+  CALL_cuTexRefSetMipmapLevelClamp = 441,
+  CALL_cuTexRefSetMipmappedArray = 442,
+  CALL_cuThreadExchangeStreamCaptureMode = 443,
+  CALL_cuUserObjectCreate = 444,
+  CALL_cuUserObjectRelease = 445,
+  CALL_cuUserObjectRetain = 446,
+  CALL_COUNT = 447,
 };
 extern const char *const call_names[CALL_COUNT];
 
@@ -853,6 +857,10 @@ CUresult guest_cuSurfObjectDestroy(CUsurfObject surfObject);
 CUresult guest_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject);
 CUresult guest_cuSurfRefGetArray(CUarray *phArray, CUsurfref hSurfRef);
 CUresult guest_cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray, unsigned int Flags);
+CUresult guest_cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill);
+CUresult guest_cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill);
+CUresult guest_cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, const cuuint32_t *boxDim, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill);
+CUresult guest_cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress);
 CUresult guest_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc);
 CUresult guest_cuTexObjectDestroy(CUtexObject texObject);
 CUresult guest_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject);
@@ -1548,6 +1556,28 @@ static inline CUresult put_SurfaceReferenceSet(struct session *session, uint64_t
   return batch_end(session, BATCH_NO_STREAM);
 }
 
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_TensorMapEncode(struct session *session, uint64_t address, const void *tensor, uint32_t tensor_size, struct answer *answer) {
+  struct wire_TensorMapEncode *frame = batch_ask(session, WIRE_TensorMapEncode, sizeof(struct wire_TensorMapEncode) + wire_round_up(tensor_size), answer);
+  if (!frame) return guest_lost();
+  frame->address = address;
+  frame->tensor_size = tensor_size;
+  unsigned char *at = (unsigned char *)(frame + 1);
+  batch_blob(at, tensor, tensor_size);
+  return batch_wait(session, answer, sizeof(struct wire_TensorMapEncode_reply));
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_TensorMapReplace(struct session *session, uint64_t address, const void *map, uint32_t map_size, struct answer *answer) {
+  struct wire_TensorMapReplace *frame = batch_ask(session, WIRE_TensorMapReplace, sizeof(struct wire_TensorMapReplace) + wire_round_up(map_size), answer);
+  if (!frame) return guest_lost();
+  frame->address = address;
+  frame->map_size = map_size;
+  unsigned char *at = (unsigned char *)(frame + 1);
+  batch_blob(at, map, map_size);
+  return batch_wait(session, answer, sizeof(struct wire_TensorMapReplace_reply));
+}
+
 static inline CUresult put_HostFunction(struct session *session, uint64_t stream, uint64_t function, uint32_t kind) {
   struct wire_HostFunction *frame = batch_begin(session, WIRE_HostFunction, sizeof(struct wire_HostFunction));
   if (!frame) return guest_lost();
@@ -1982,6 +2012,22 @@ static inline CUresult put_PinnedMap(struct session *session, uint64_t address, 
   frame->size = size;
   frame->device = device;
   return batch_end(session, BATCH_NO_STREAM);
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_MemoryRoom(struct session *session, uint64_t size, struct answer *answer) {
+  struct wire_MemoryRoom *frame = batch_ask(session, WIRE_MemoryRoom, sizeof(struct wire_MemoryRoom), answer);
+  if (!frame) return guest_lost();
+  frame->size = size;
+  return batch_wait(session, answer, sizeof(struct wire_MemoryRoom_reply));
+}
+
+static inline CUresult put_StreamMark(struct session *session, uint64_t stream, uint64_t place) {
+  struct wire_StreamMark *frame = batch_begin(session, WIRE_StreamMark, sizeof(struct wire_StreamMark));
+  if (!frame) return guest_lost();
+  frame->stream = stream;
+  frame->place = place;
+  return batch_end(session, stream);
 }
 
 #endif

@@ -427,6 +427,10 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuSurfObjectGetResourceDesc",
   "cuSurfRefGetArray",
   "cuSurfRefSetArray",
+  "cuTensorMapEncodeIm2col",
+  "cuTensorMapEncodeIm2colWide",
+  "cuTensorMapEncodeTiled",
+  "cuTensorMapReplaceAddress",
   "cuTexObjectCreate",
   "cuTexObjectDestroy",
   "cuTexObjectGetResourceDesc",
@@ -873,6 +877,10 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_IS_LOCAL,  // cuSurfObjectGetResourceDesc
   CALL_IS_LOCAL,  // cuSurfRefGetArray
   0,  // cuSurfRefSetArray
+  CALL_WAITS,  // cuTensorMapEncodeIm2col
+  CALL_WAITS,  // cuTensorMapEncodeIm2colWide
+  CALL_WAITS,  // cuTensorMapEncodeTiled
+  CALL_WAITS,  // cuTensorMapReplaceAddress
   CALL_WAITS,  // cuTexObjectCreate
   0,  // cuTexObjectDestroy
   CALL_IS_LOCAL,  // cuTexObjectGetResourceDesc
@@ -2094,8 +2102,8 @@ CUresult cuEventQuery(CUevent hEvent) {
 }
 
 ALWAYS_INLINE CUresult call_cuEventRecord(CUevent hEvent, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuEventRecord, NEEDS_CONTEXT);
-  return result ? result : guest_cuEventRecord(hEvent, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuEventRecord, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuEventRecord(hEvent, hStream, per_thread));
 }
 WATCHED CUresult watched_cuEventRecord(CUevent hEvent, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -2112,8 +2120,8 @@ CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) {
 }
 
 ALWAYS_INLINE CUresult call_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuEventRecordWithFlags, NEEDS_CONTEXT);
-  return result ? result : guest_cuEventRecordWithFlags(hEvent, hStream, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuEventRecordWithFlags, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuEventRecordWithFlags(hEvent, hStream, flags, per_thread));
 }
 WATCHED CUresult watched_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -3111,7 +3119,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, u
 
 ALWAYS_INLINE CUresult call_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, int per_thread) {
   CUresult result = guest_enter(CALL_cuGraphInstantiateWithParams, NEEDS_CONTEXT);
-  return result ? result : guest_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams, per_thread);
+  return result ? result : stream_leave_room(guest_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams, per_thread));
 }
 WATCHED CUresult watched_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, int per_thread) {
   struct watched watched;
@@ -3240,7 +3248,7 @@ CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE
 }
 
 ALWAYS_INLINE CUresult call_cuGraphLaunch(CUgraphExec hGraph, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuGraphLaunch, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphLaunch, needs_of(hStream));
   return result ? result : guest_cuGraphLaunch(hGraph, hStream, per_thread);
 }
 WATCHED CUresult watched_cuGraphLaunch(CUgraphExec hGraph, CUstream hStream, int per_thread) {
@@ -3566,7 +3574,7 @@ CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned in
 }
 
 ALWAYS_INLINE CUresult call_cuGraphUpload(CUgraphExec hGraph, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuGraphUpload, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphUpload, needs_of(hStream));
   return result ? result : guest_cuGraphUpload(hGraph, hStream, per_thread);
 }
 WATCHED CUresult watched_cuGraphUpload(CUgraphExec hGraph, CUstream hStream, int per_thread) {
@@ -3808,7 +3816,7 @@ CUresult cuLaunch(CUfunction f) {
 }
 
 ALWAYS_INLINE CUresult call_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, int per_thread) {
-  CUresult result = guest_enter(CALL_cuLaunchCooperativeKernel, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuLaunchCooperativeKernel, needs_of(hStream));
   return result ? result : guest_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, per_thread);
 }
 WATCHED CUresult watched_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, int per_thread) {
@@ -3840,7 +3848,7 @@ CUresult cuLaunchGrid(CUfunction f, int grid_width, int grid_height) {
 }
 
 ALWAYS_INLINE CUresult call_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuLaunchGridAsync, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuLaunchGridAsync, needs_of(hStream));
   return result ? result : guest_cuLaunchGridAsync(f, grid_width, grid_height, hStream);
 }
 WATCHED CUresult watched_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream) {
@@ -3854,8 +3862,8 @@ CUresult cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstre
 }
 
 ALWAYS_INLINE CUresult call_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, int per_thread) {
-  CUresult result = guest_enter(CALL_cuLaunchHostFunc, NEEDS_CONTEXT);
-  return result ? result : guest_cuLaunchHostFunc(hStream, fn, userData, per_thread);
+  CUresult result = guest_enter(CALL_cuLaunchHostFunc, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuLaunchHostFunc(hStream, fn, userData, per_thread));
 }
 WATCHED CUresult watched_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, int per_thread) {
   struct watched watched;
@@ -3872,8 +3880,8 @@ CUresult cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData) {
 }
 
 ALWAYS_INLINE CUresult call_cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode, int per_thread) {
-  CUresult result = guest_enter(CALL_cuLaunchHostFunc_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuLaunchHostFunc_v2(hStream, fn, userData, syncMode, per_thread);
+  CUresult result = guest_enter(CALL_cuLaunchHostFunc_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuLaunchHostFunc_v2(hStream, fn, userData, syncMode, per_thread));
 }
 WATCHED CUresult watched_cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode, int per_thread) {
   struct watched watched;
@@ -3890,7 +3898,7 @@ CUresult cuLaunchHostFunc_v2_ptsz(CUstream hStream, CUhostFn fn, void *userData,
 }
 
 ALWAYS_INLINE CUresult call_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra, int per_thread) {
-  CUresult result = guest_enter(CALL_cuLaunchKernel, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuLaunchKernel, needs_of(hStream));
   return result ? result : guest_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, per_thread);
 }
 WATCHED CUresult watched_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra, int per_thread) {
@@ -3908,7 +3916,7 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int g
 }
 
 ALWAYS_INLINE CUresult call_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra, int per_thread) {
-  CUresult result = guest_enter(CALL_cuLaunchKernelEx, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuLaunchKernelEx, needs_of(config ? config->hStream : NULL));
   return result ? result : guest_cuLaunchKernelEx(config, f, kernelParams, extra, per_thread);
 }
 WATCHED CUresult watched_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra, int per_thread) {
@@ -4290,8 +4298,8 @@ CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, C
 }
 
 ALWAYS_INLINE CUresult call_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemAllocAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemAllocAsync(dptr, bytesize, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemAllocAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemAllocAsync(dptr, bytesize, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -4308,8 +4316,8 @@ CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStre
 }
 
 ALWAYS_INLINE CUresult call_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemAllocFromPoolAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemAllocFromPoolAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -4400,8 +4408,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
 }
 
 ALWAYS_INLINE CUresult call_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemDiscardAndPrefetchBatchAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemDiscardAndPrefetchBatchAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -4418,8 +4426,8 @@ CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *size
 }
 
 ALWAYS_INLINE CUresult call_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemDiscardBatchAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemDiscardBatchAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -4450,8 +4458,8 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
 }
 
 ALWAYS_INLINE CUresult call_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemFreeAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemFreeAsync(dptr, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemFreeAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemFreeAsync(dptr, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -4612,7 +4620,7 @@ CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
 
 ALWAYS_INLINE CUresult call_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
   CUresult result = guest_enter(CALL_cuMemHostGetDevicePointer_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemHostGetDevicePointer_v2(pdptr, p, Flags);
+  return result ? result : stream_leave_room(guest_cuMemHostGetDevicePointer_v2(pdptr, p, Flags));
 }
 WATCHED CUresult watched_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
   struct watched watched;
@@ -4851,8 +4859,8 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
 }
 
 ALWAYS_INLINE CUresult call_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemPrefetchAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemPrefetchAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -4869,8 +4877,8 @@ CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstD
 }
 
 ALWAYS_INLINE CUresult call_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemPrefetchAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemPrefetchAsync_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -4887,8 +4895,8 @@ CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocat
 }
 
 ALWAYS_INLINE CUresult call_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemPrefetchBatchAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemPrefetchBatchAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5005,7 +5013,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
 ALWAYS_INLINE CUresult call_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpy, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemcpy(dst, src, ByteCount, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemcpy(dst, src, ByteCount, per_thread));
 }
 WATCHED CUresult watched_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, int per_thread) {
   struct watched watched;
@@ -5022,8 +5030,8 @@ CUresult cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpy2DAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpy2DAsync_v2(pCopy, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpy2DAsync_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpy2DAsync_v2(pCopy, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5042,7 +5050,7 @@ CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
 ALWAYS_INLINE CUresult call_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpy2DUnaligned_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemcpy2DUnaligned_v2(pCopy, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemcpy2DUnaligned_v2(pCopy, per_thread));
 }
 WATCHED CUresult watched_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
   struct watched watched;
@@ -5061,7 +5069,7 @@ CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *pCopy) {
 ALWAYS_INLINE CUresult call_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpy2D_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemcpy2D_v2(pCopy, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemcpy2D_v2(pCopy, per_thread));
 }
 WATCHED CUresult watched_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
   struct watched watched;
@@ -5078,8 +5086,8 @@ CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *pCopy) {
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpy3DAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpy3DAsync_v2(pCopy, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpy3DAsync_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpy3DAsync_v2(pCopy, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5096,8 +5104,8 @@ CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *pCopy, CUstream hStream) {
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpy3DBatchAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpy3DBatchAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5114,8 +5122,8 @@ CUresult cuMemcpy3DBatchAsync_ptsz(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpy3DBatchAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpy3DBatchAsync_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5134,7 +5142,7 @@ CUresult cuMemcpy3DBatchAsync_v2_ptsz(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opL
 ALWAYS_INLINE CUresult call_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpy3DPeer, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemcpy3DPeer(pCopy, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemcpy3DPeer(pCopy, per_thread));
 }
 WATCHED CUresult watched_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy, int per_thread) {
   struct watched watched;
@@ -5151,8 +5159,8 @@ CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *pCopy) {
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpy3DPeerAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpy3DPeerAsync(pCopy, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpy3DPeerAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpy3DPeerAsync(pCopy, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5169,8 +5177,8 @@ CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStr
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpy3DWithAttributesAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpy3DWithAttributesAsync(op, flags, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpy3DWithAttributesAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpy3DWithAttributesAsync(op, flags, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5189,7 +5197,7 @@ CUresult cuMemcpy3DWithAttributesAsync_ptsz(CUDA_MEMCPY3D_BATCH_OP *op, unsigned
 ALWAYS_INLINE CUresult call_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpy3D_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemcpy3D_v2(pCopy, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemcpy3D_v2(pCopy, per_thread));
 }
 WATCHED CUresult watched_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy, int per_thread) {
   struct watched watched;
@@ -5206,8 +5214,8 @@ CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy) {
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpyAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyAsync(dst, src, ByteCount, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpyAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpyAsync(dst, src, ByteCount, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5226,7 +5234,7 @@ CUresult cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, 
 ALWAYS_INLINE CUresult call_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyAtoA_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
   struct watched watched;
@@ -5245,7 +5253,7 @@ CUresult cuMemcpyAtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUarray srcArr
 ALWAYS_INLINE CUresult call_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyAtoD_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
   struct watched watched;
@@ -5262,8 +5270,8 @@ CUresult cuMemcpyAtoD_v2_ptds(CUdeviceptr dstDevice, CUarray srcArray, size_t sr
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpyAtoHAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpyAtoHAsync_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5282,7 +5290,7 @@ CUresult cuMemcpyAtoHAsync_v2_ptsz(void *dstHost, CUarray srcArray, size_t srcOf
 ALWAYS_INLINE CUresult call_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyAtoH_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
   struct watched watched;
@@ -5299,8 +5307,8 @@ CUresult cuMemcpyAtoH_v2_ptds(void *dstHost, CUarray srcArray, size_t srcOffset,
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpyBatchAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpyBatchAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5317,8 +5325,8 @@ CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *s
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpyBatchAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpyBatchAsync_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5337,7 +5345,7 @@ CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t
 ALWAYS_INLINE CUresult call_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyDtoA_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   struct watched watched;
@@ -5354,8 +5362,8 @@ CUresult cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUdeviceptr sr
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpyDtoDAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpyDtoDAsync_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5374,7 +5382,7 @@ CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 ALWAYS_INLINE CUresult call_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyDtoD_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   struct watched watched;
@@ -5391,8 +5399,8 @@ CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpyDtoHAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpyDtoHAsync_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5411,7 +5419,7 @@ CUresult cuMemcpyDtoHAsync_v2_ptsz(void *dstHost, CUdeviceptr srcDevice, size_t 
 ALWAYS_INLINE CUresult call_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyDtoH_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   struct watched watched;
@@ -5428,8 +5436,8 @@ CUresult cuMemcpyDtoH_v2_ptds(void *dstHost, CUdeviceptr srcDevice, size_t ByteC
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpyHtoAAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpyHtoAAsync_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5448,7 +5456,7 @@ CUresult cuMemcpyHtoAAsync_v2_ptsz(CUarray dstArray, size_t dstOffset, const voi
 ALWAYS_INLINE CUresult call_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyHtoA_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, int per_thread) {
   struct watched watched;
@@ -5465,8 +5473,8 @@ CUresult cuMemcpyHtoA_v2_ptds(CUarray dstArray, size_t dstOffset, const void *sr
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpyHtoDAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpyHtoDAsync_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5485,7 +5493,7 @@ CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void *srcHost, s
 ALWAYS_INLINE CUresult call_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyHtoD_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, int per_thread) {
   struct watched watched;
@@ -5504,7 +5512,7 @@ CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void *srcHost, size_t
 ALWAYS_INLINE CUresult call_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyPeer, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, int per_thread) {
   struct watched watched;
@@ -5521,8 +5529,8 @@ CUresult cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext, CUdevice
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpyPeerAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpyPeerAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5539,8 +5547,8 @@ CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext, CUd
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemcpyWithAttributesAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyWithAttributesAsync(dst, src, size, attr, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemcpyWithAttributesAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemcpyWithAttributesAsync(dst, src, size, attr, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5567,8 +5575,8 @@ static CUresult guest_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us,
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemsetD16Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD16Async(dstDevice, us, N, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemsetD16Async, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemsetD16Async(dstDevice, us, N, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5597,7 +5605,7 @@ static CUresult guest_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, s
 ALWAYS_INLINE CUresult call_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD16_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemsetD16_v2(dstDevice, us, N, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemsetD16_v2(dstDevice, us, N, per_thread));
 }
 WATCHED CUresult watched_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
   struct watched watched;
@@ -5624,8 +5632,8 @@ static CUresult guest_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch,
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemsetD2D16Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemsetD2D16Async, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5654,7 +5662,7 @@ static CUresult guest_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, u
 ALWAYS_INLINE CUresult call_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D16_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, per_thread));
 }
 WATCHED CUresult watched_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
   struct watched watched;
@@ -5681,8 +5689,8 @@ static CUresult guest_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch,
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemsetD2D32Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemsetD2D32Async, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5711,7 +5719,7 @@ static CUresult guest_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, u
 ALWAYS_INLINE CUresult call_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D32_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, per_thread));
 }
 WATCHED CUresult watched_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
   struct watched watched;
@@ -5738,8 +5746,8 @@ static CUresult guest_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, 
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemsetD2D8Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemsetD2D8Async, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5768,7 +5776,7 @@ static CUresult guest_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, un
 ALWAYS_INLINE CUresult call_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D8_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, per_thread));
 }
 WATCHED CUresult watched_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
   struct watched watched;
@@ -5795,8 +5803,8 @@ static CUresult guest_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, s
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemsetD32Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD32Async(dstDevice, ui, N, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemsetD32Async, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemsetD32Async(dstDevice, ui, N, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5825,7 +5833,7 @@ static CUresult guest_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, siz
 ALWAYS_INLINE CUresult call_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD32_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemsetD32_v2(dstDevice, ui, N, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemsetD32_v2(dstDevice, ui, N, per_thread));
 }
 WATCHED CUresult watched_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
   struct watched watched;
@@ -5852,8 +5860,8 @@ static CUresult guest_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, s
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuMemsetD8Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD8Async(dstDevice, uc, N, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuMemsetD8Async, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuMemsetD8Async(dstDevice, uc, N, hStream, per_thread));
 }
 WATCHED CUresult watched_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -5882,7 +5890,7 @@ static CUresult guest_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, siz
 ALWAYS_INLINE CUresult call_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD8_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuMemsetD8_v2(dstDevice, uc, N, per_thread);
+  return result ? result : stream_leave_room(guest_cuMemsetD8_v2(dstDevice, uc, N, per_thread));
 }
 WATCHED CUresult watched_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
   struct watched watched;
@@ -6393,8 +6401,8 @@ CUresult cuProfilerStop(void) {
 }
 
 ALWAYS_INLINE CUresult call_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamAddCallback, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamAddCallback(hStream, callback, userData, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamAddCallback, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamAddCallback(hStream, callback, userData, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -6411,8 +6419,8 @@ CUresult cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback, v
 }
 
 ALWAYS_INLINE CUresult call_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamAttachMemAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamAttachMemAsync(hStream, dptr, length, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamAttachMemAsync, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamAttachMemAsync(hStream, dptr, length, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -6429,8 +6437,8 @@ CUresult cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr, size_t 
 }
 
 ALWAYS_INLINE CUresult call_cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamBatchMemOp, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamBatchMemOp(stream, count, paramArray, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamBatchMemOp, needs_of(stream));
+  return result ? result : stream_leave_room(guest_cuStreamBatchMemOp(stream, count, paramArray, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -6447,8 +6455,8 @@ CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count, CUstreamBa
 }
 
 ALWAYS_INLINE CUresult call_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamBatchMemOp_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamBatchMemOp_v2(stream, count, paramArray, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamBatchMemOp_v2, needs_of(stream));
+  return result ? result : stream_leave_room(guest_cuStreamBatchMemOp_v2(stream, count, paramArray, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -6465,8 +6473,8 @@ CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count, CUstrea
 }
 
 ALWAYS_INLINE CUresult call_cuStreamBeginCapture(CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamBeginCapture, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamBeginCapture(hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamBeginCapture, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamBeginCapture(hStream, per_thread));
 }
 WATCHED CUresult watched_cuStreamBeginCapture(CUstream hStream, int per_thread) {
   struct watched watched;
@@ -6483,8 +6491,8 @@ CUresult cuStreamBeginCapture_ptsz(CUstream hStream) {
 }
 
 ALWAYS_INLINE CUresult call_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamBeginCaptureToGraph, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamBeginCaptureToGraph, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, per_thread));
 }
 WATCHED CUresult watched_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode, int per_thread) {
   struct watched watched;
@@ -6501,8 +6509,8 @@ CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, cons
 }
 
 ALWAYS_INLINE CUresult call_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamBeginCapture_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamBeginCapture_v2(hStream, mode, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamBeginCapture_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamBeginCapture_v2(hStream, mode, per_thread));
 }
 WATCHED CUresult watched_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode, int per_thread) {
   struct watched watched;
@@ -6519,8 +6527,8 @@ CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode
 }
 
 ALWAYS_INLINE CUresult call_cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamCopyAttributes, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamCopyAttributes(dstStream, srcStream, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamCopyAttributes, needs_of(dstStream));
+  return result ? result : stream_leave_room(guest_cuStreamCopyAttributes(dstStream, srcStream, per_thread));
 }
 WATCHED CUresult watched_cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream, int per_thread) {
   struct watched watched;
@@ -6593,8 +6601,8 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
 }
 
 ALWAYS_INLINE CUresult call_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamEndCapture, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamEndCapture(hStream, phGraph, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamEndCapture, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamEndCapture(hStream, phGraph, per_thread));
 }
 WATCHED CUresult watched_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, int per_thread) {
   struct watched watched;
@@ -6611,8 +6619,8 @@ CUresult cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph) {
 }
 
 ALWAYS_INLINE CUresult call_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamGetAttribute, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetAttribute(hStream, attr, value, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamGetAttribute, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamGetAttribute(hStream, attr, value, per_thread));
 }
 WATCHED CUresult watched_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value, int per_thread) {
   struct watched watched;
@@ -6629,8 +6637,8 @@ CUresult cuStreamGetAttribute_ptsz(CUstream hStream, CUstreamAttrID attr, CUstre
 }
 
 ALWAYS_INLINE CUresult call_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamGetCaptureInfo, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamGetCaptureInfo, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, per_thread));
 }
 WATCHED CUresult watched_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, int per_thread) {
   struct watched watched;
@@ -6647,8 +6655,8 @@ CUresult cuStreamGetCaptureInfo_ptsz(CUstream hStream, CUstreamCaptureStatus *ca
 }
 
 ALWAYS_INLINE CUresult call_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamGetCaptureInfo_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamGetCaptureInfo_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out, per_thread));
 }
 WATCHED CUresult watched_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out, int per_thread) {
   struct watched watched;
@@ -6665,8 +6673,8 @@ CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream hStream, CUstreamCaptureStatus 
 }
 
 ALWAYS_INLINE CUresult call_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamGetCaptureInfo_v3, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamGetCaptureInfo_v3, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out, per_thread));
 }
 WATCHED CUresult watched_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out, int per_thread) {
   struct watched watched;
@@ -6683,8 +6691,8 @@ CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream hStream, CUstreamCaptureStatus 
 }
 
 ALWAYS_INLINE CUresult call_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamGetCtx, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetCtx(hStream, pctx, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamGetCtx, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamGetCtx(hStream, pctx, per_thread));
 }
 WATCHED CUresult watched_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, int per_thread) {
   struct watched watched;
@@ -6701,8 +6709,8 @@ CUresult cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx) {
 }
 
 ALWAYS_INLINE CUresult call_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamGetCtx_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamGetCtx_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, per_thread));
 }
 WATCHED CUresult watched_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx, int per_thread) {
   struct watched watched;
@@ -6719,8 +6727,8 @@ CUresult cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *p
 }
 
 ALWAYS_INLINE CUresult call_cuStreamGetDevice(CUstream hStream, CUdevice *device, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamGetDevice, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetDevice(hStream, device, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamGetDevice, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamGetDevice(hStream, device, per_thread));
 }
 WATCHED CUresult watched_cuStreamGetDevice(CUstream hStream, CUdevice *device, int per_thread) {
   struct watched watched;
@@ -6737,8 +6745,8 @@ CUresult cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device) {
 }
 
 ALWAYS_INLINE CUresult call_cuStreamGetFlags(CUstream hStream, unsigned int *flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamGetFlags, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetFlags(hStream, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamGetFlags, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamGetFlags(hStream, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamGetFlags(CUstream hStream, unsigned int *flags, int per_thread) {
   struct watched watched;
@@ -6755,7 +6763,7 @@ CUresult cuStreamGetFlags_ptsz(CUstream hStream, unsigned int *flags) {
 }
 
 ALWAYS_INLINE CUresult call_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx) {
-  CUresult result = guest_enter(CALL_cuStreamGetGreenCtx, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuStreamGetGreenCtx, needs_of(hStream));
   return result ? result : guest_cuStreamGetGreenCtx(hStream, phCtx);
 }
 WATCHED CUresult watched_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx) {
@@ -6769,8 +6777,8 @@ CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx) {
 }
 
 ALWAYS_INLINE CUresult call_cuStreamGetId(CUstream hStream, unsigned long long *streamId, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamGetId, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetId(hStream, streamId, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamGetId, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamGetId(hStream, streamId, per_thread));
 }
 WATCHED CUresult watched_cuStreamGetId(CUstream hStream, unsigned long long *streamId, int per_thread) {
   struct watched watched;
@@ -6787,8 +6795,8 @@ CUresult cuStreamGetId_ptsz(CUstream hStream, unsigned long long *streamId) {
 }
 
 ALWAYS_INLINE CUresult call_cuStreamGetPriority(CUstream hStream, int *priority, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamGetPriority, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetPriority(hStream, priority, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamGetPriority, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamGetPriority(hStream, priority, per_thread));
 }
 WATCHED CUresult watched_cuStreamGetPriority(CUstream hStream, int *priority, int per_thread) {
   struct watched watched;
@@ -6805,8 +6813,8 @@ CUresult cuStreamGetPriority_ptsz(CUstream hStream, int *priority) {
 }
 
 ALWAYS_INLINE CUresult call_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamIsCapturing, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamIsCapturing(hStream, captureStatus, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamIsCapturing, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamIsCapturing(hStream, captureStatus, per_thread));
 }
 WATCHED CUresult watched_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus, int per_thread) {
   struct watched watched;
@@ -6823,9 +6831,9 @@ CUresult cuStreamIsCapturing_ptsz(CUstream hStream, CUstreamCaptureStatus *captu
 }
 
 ALWAYS_INLINE CUresult call_cuStreamQuery(CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamQuery, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuStreamQuery, needs_of(hStream));
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuStreamQuery(hStream, per_thread);
+  return result ? result : stream_leave_room(guest_cuStreamQuery(hStream, per_thread));
 }
 WATCHED CUresult watched_cuStreamQuery(CUstream hStream, int per_thread) {
   struct watched watched;
@@ -6842,8 +6850,8 @@ CUresult cuStreamQuery_ptsz(CUstream hStream) {
 }
 
 ALWAYS_INLINE CUresult call_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *param, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamSetAttribute, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamSetAttribute(hStream, attr, param, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamSetAttribute, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamSetAttribute(hStream, attr, param, per_thread));
 }
 WATCHED CUresult watched_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *param, int per_thread) {
   struct watched watched;
@@ -6860,9 +6868,9 @@ CUresult cuStreamSetAttribute_ptsz(CUstream hStream, CUstreamAttrID attr, const 
 }
 
 ALWAYS_INLINE CUresult call_cuStreamSynchronize(CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamSynchronize, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuStreamSynchronize, needs_of(hStream));
   if (!result) result = capture_admit_unsafe();
-  return result ? result : guest_cuStreamSynchronize(hStream, per_thread);
+  return result ? result : stream_leave_room(guest_cuStreamSynchronize(hStream, per_thread));
 }
 WATCHED CUresult watched_cuStreamSynchronize(CUstream hStream, int per_thread) {
   struct watched watched;
@@ -6879,8 +6887,8 @@ CUresult cuStreamSynchronize_ptsz(CUstream hStream) {
 }
 
 ALWAYS_INLINE CUresult call_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamUpdateCaptureDependencies, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamUpdateCaptureDependencies, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -6897,8 +6905,8 @@ CUresult cuStreamUpdateCaptureDependencies_ptsz(CUstream hStream, CUgraphNode *d
 }
 
 ALWAYS_INLINE CUresult call_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamUpdateCaptureDependencies_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, dependencyData, numDependencies, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamUpdateCaptureDependencies_v2, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, dependencyData, numDependencies, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -6915,8 +6923,8 @@ CUresult cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream, CUgraphNode
 }
 
 ALWAYS_INLINE CUresult call_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamWaitEvent, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamWaitEvent(hStream, hEvent, Flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamWaitEvent, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuStreamWaitEvent(hStream, hEvent, Flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags, int per_thread) {
   struct watched watched;
@@ -6933,8 +6941,8 @@ CUresult cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsigned int F
 }
 
 ALWAYS_INLINE CUresult call_cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamWaitValue32, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamWaitValue32(stream, addr, value, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamWaitValue32, needs_of(stream));
+  return result ? result : stream_leave_room(guest_cuStreamWaitValue32(stream, addr, value, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -6951,8 +6959,8 @@ CUresult cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t 
 }
 
 ALWAYS_INLINE CUresult call_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamWaitValue32_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamWaitValue32_v2(stream, addr, value, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamWaitValue32_v2, needs_of(stream));
+  return result ? result : stream_leave_room(guest_cuStreamWaitValue32_v2(stream, addr, value, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -6969,8 +6977,8 @@ CUresult cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint32
 }
 
 ALWAYS_INLINE CUresult call_cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamWaitValue64, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamWaitValue64(stream, addr, value, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamWaitValue64, needs_of(stream));
+  return result ? result : stream_leave_room(guest_cuStreamWaitValue64(stream, addr, value, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -6987,8 +6995,8 @@ CUresult cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t 
 }
 
 ALWAYS_INLINE CUresult call_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamWaitValue64_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamWaitValue64_v2(stream, addr, value, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamWaitValue64_v2, needs_of(stream));
+  return result ? result : stream_leave_room(guest_cuStreamWaitValue64_v2(stream, addr, value, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -7005,8 +7013,8 @@ CUresult cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint64
 }
 
 ALWAYS_INLINE CUresult call_cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamWriteValue32, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamWriteValue32(stream, addr, value, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamWriteValue32, needs_of(stream));
+  return result ? result : stream_leave_room(guest_cuStreamWriteValue32(stream, addr, value, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -7023,8 +7031,8 @@ CUresult cuStreamWriteValue32_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t
 }
 
 ALWAYS_INLINE CUresult call_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamWriteValue32_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamWriteValue32_v2(stream, addr, value, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamWriteValue32_v2, needs_of(stream));
+  return result ? result : stream_leave_room(guest_cuStreamWriteValue32_v2(stream, addr, value, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -7041,8 +7049,8 @@ CUresult cuStreamWriteValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint3
 }
 
 ALWAYS_INLINE CUresult call_cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamWriteValue64, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamWriteValue64(stream, addr, value, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamWriteValue64, needs_of(stream));
+  return result ? result : stream_leave_room(guest_cuStreamWriteValue64(stream, addr, value, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -7059,8 +7067,8 @@ CUresult cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t
 }
 
 ALWAYS_INLINE CUresult call_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
-  CUresult result = guest_enter(CALL_cuStreamWriteValue64_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamWriteValue64_v2(stream, addr, value, flags, per_thread);
+  CUresult result = guest_enter(CALL_cuStreamWriteValue64_v2, needs_of(stream));
+  return result ? result : stream_leave_room(guest_cuStreamWriteValue64_v2(stream, addr, value, flags, per_thread));
 }
 WATCHED CUresult watched_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
   struct watched watched;
@@ -7144,6 +7152,62 @@ WATCHED CUresult watched_cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray, u
 CUresult cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray, unsigned int Flags) {
   if (watch_on()) return watched_cuSurfRefSetArray(hSurfRef, hArray, Flags);
   return call_cuSurfRefSetArray(hSurfRef, hArray, Flags);
+}
+
+ALWAYS_INLINE CUresult call_cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
+  CUresult result = guest_enter(CALL_cuTensorMapEncodeIm2col, NEEDS_CONTEXT);
+  return result ? result : guest_cuTensorMapEncodeIm2col(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill);
+}
+WATCHED CUresult watched_cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTensorMapEncodeIm2col);
+  return watch_end(&watched, echo_after(CALL_cuTensorMapEncodeIm2col, call_cuTensorMapEncodeIm2col(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill)));
+}
+CUresult cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
+  if (watch_on()) return watched_cuTensorMapEncodeIm2col(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill);
+  return call_cuTensorMapEncodeIm2col(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill);
+}
+
+ALWAYS_INLINE CUresult call_cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
+  CUresult result = guest_enter(CALL_cuTensorMapEncodeIm2colWide, NEEDS_CONTEXT);
+  return result ? result : guest_cuTensorMapEncodeIm2colWide(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill);
+}
+WATCHED CUresult watched_cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTensorMapEncodeIm2colWide);
+  return watch_end(&watched, echo_after(CALL_cuTensorMapEncodeIm2colWide, call_cuTensorMapEncodeIm2colWide(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill)));
+}
+CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
+  if (watch_on()) return watched_cuTensorMapEncodeIm2colWide(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill);
+  return call_cuTensorMapEncodeIm2colWide(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill);
+}
+
+ALWAYS_INLINE CUresult call_cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, const cuuint32_t *boxDim, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
+  CUresult result = guest_enter(CALL_cuTensorMapEncodeTiled, NEEDS_CONTEXT);
+  return result ? result : guest_cuTensorMapEncodeTiled(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, boxDim, elementStrides, interleave, swizzle, l2Promotion, oobFill);
+}
+WATCHED CUresult watched_cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, const cuuint32_t *boxDim, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTensorMapEncodeTiled);
+  return watch_end(&watched, echo_after(CALL_cuTensorMapEncodeTiled, call_cuTensorMapEncodeTiled(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, boxDim, elementStrides, interleave, swizzle, l2Promotion, oobFill)));
+}
+CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, const cuuint32_t *boxDim, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
+  if (watch_on()) return watched_cuTensorMapEncodeTiled(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, boxDim, elementStrides, interleave, swizzle, l2Promotion, oobFill);
+  return call_cuTensorMapEncodeTiled(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, boxDim, elementStrides, interleave, swizzle, l2Promotion, oobFill);
+}
+
+ALWAYS_INLINE CUresult call_cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress) {
+  CUresult result = guest_enter(CALL_cuTensorMapReplaceAddress, NEEDS_CONTEXT);
+  return result ? result : guest_cuTensorMapReplaceAddress(tensorMap, globalAddress);
+}
+WATCHED CUresult watched_cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTensorMapReplaceAddress);
+  return watch_end(&watched, echo_after(CALL_cuTensorMapReplaceAddress, call_cuTensorMapReplaceAddress(tensorMap, globalAddress)));
+}
+CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress) {
+  if (watch_on()) return watched_cuTensorMapReplaceAddress(tensorMap, globalAddress);
+  return call_cuTensorMapReplaceAddress(tensorMap, globalAddress);
 }
 
 ALWAYS_INLINE CUresult call_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc) {

@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { encodeAnswer, preface } from '../../api-server/src/control.js';
+import { encodeAnswer, preface, wire } from '../../api-server/src/control.js';
 import { type Environment, ended, printed, run, start } from './support/client.js';
 import { encodeAnswerOf, type Script, scriptedServer, welcome } from './support/scripted-server.js';
 
@@ -55,6 +55,8 @@ t.test('an environment that says nothing, or nonsense', async (t) => {
   await fails(t, { ...good, OUTBOARD_SHARE: '120' }, INVALID, /OUTBOARD_SHARE="120"/);
   await fails(t, { ...good, OUTBOARD_CONNECT_TIMEOUT: '0' }, INVALID, /from 1 to 3600/);
   await fails(t, { ...good, OUTBOARD_TOKEN_FILE: '/no/such' }, INVALID, /cannot be read: No such/);
+  const empty = path.join(t.testdir({ token: '\n' }), 'token');
+  await fails(t, { ...good, OUTBOARD_TOKEN_FILE: empty }, INVALID, /is empty: it holds no access/);
   t.equal(server.connections(), 0, 'no server was asked');
 });
 
@@ -153,7 +155,7 @@ const cases: Case[] = [
     name: 'a port that closes at once',
     script: (socket) => socket.destroy(),
     result: NOT_READY,
-    says: /no answer from the server: Connection reset|the hello could not be sent/,
+    says: /no answer from 127\.0\.0\.1:\d+: Connection reset|the hello could not be sent/,
   },
   {
     name: 'a port that listens and closes',
@@ -162,19 +164,19 @@ const cases: Case[] = [
       socket.end();
     },
     result: NOT_READY,
-    says: /no answer from the server: Connection reset by peer\. Is it an Outboard server, and the/,
+    says: /no answer from 127\.0\.0\.1:\d+: Connection reset by peer\. Is it an Outboard server, and the/,
   },
   {
     name: 'a port that speaks HTTP',
     script: (socket) => socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n'),
     result: NOT_READY,
-    says: /what answers is not an Outboard server: check OUTBOARD_SERVER/,
+    says: /what answers at 127\.0\.0\.1:\d+ is not an Outboard server: name the address and port/,
   },
   {
     name: 'a port that speaks SSH, briefly',
     script: (socket) => socket.end('SSH-2.0-x\r\n'),
     result: NOT_READY,
-    says: /no answer from the server/,
+    says: /no answer from 127\.0\.0\.1:\d+/,
   },
   {
     name: 'a server that sends random bytes',
@@ -186,12 +188,13 @@ const cases: Case[] = [
     name: 'a server that never answers',
     script: () => {},
     result: NOT_READY,
-    says: /no answer from the server: Connection timed out/,
+    says: /no answer from 127\.0\.0\.1:\d+: Connection timed out/,
     env: { OUTBOARD_CONNECT_TIMEOUT: '1' },
   },
   {
     name: 'a server that stops in its answer',
-    script: (socket) => socket.write(Buffer.concat([preface(1, 100), Buffer.alloc(50)])),
+    script: (socket) =>
+      socket.write(Buffer.concat([preface(wire.protocol, 100), Buffer.alloc(50)])),
     result: NOT_READY,
     says: /the server's answer ended early: Connection timed out/,
     env: { OUTBOARD_CONNECT_TIMEOUT: '1' },
@@ -207,19 +210,20 @@ const cases: Case[] = [
   },
   {
     name: 'an answer longer than allowed',
-    script: (socket) => socket.write(preface(1, 65537)),
+    script: (socket) => socket.write(preface(wire.protocol, 65537)),
     result: NOT_READY,
     says: /the server's answer is longer than the protocol allows/,
   },
   {
     name: 'an answer that is no message',
-    script: (socket) => socket.write(Buffer.concat([preface(1, 64), Buffer.alloc(64, 0xff)])),
+    script: (socket) =>
+      socket.write(Buffer.concat([preface(wire.protocol, 64), Buffer.alloc(64, 0xff)])),
     result: NOT_READY,
     says: /the server's answer could not be decoded/,
   },
   {
     name: 'an answer of an unknown kind',
-    script: (socket) => socket.write(preface(1, 0)),
+    script: (socket) => socket.write(preface(wire.protocol, 0)),
     result: NOT_READY,
     says: /something this library does not know/,
   },
@@ -229,7 +233,9 @@ const cases: Case[] = [
       socket.write(encodeAnswerOf(99, { welcome: welcome(await hello) }));
     },
     result: 'CUDA_ERROR_SYSTEM_DRIVER_MISMATCH',
-    says: /the server speaks protocol 99, this library 1: use versions that go together/,
+    says: new RegExp(
+      `the server speaks protocol 99, this library ${wire.protocol}: use versions that go together`,
+    ),
   },
   {
     name: 'a refusal',
@@ -265,7 +271,7 @@ const cases: Case[] = [
     name: 'a queue whose server goes away',
     script: (socket) => socket.end(encodeAnswer({ queued: { position: 1 } })),
     result: NOT_READY,
-    says: /no answer from the server/,
+    says: /no answer from 127\.0\.0\.1:\d+/,
   },
   {
     name: 'a Welcome without a device',
@@ -409,7 +415,7 @@ for (const { name, of, says } of [
     name: 'another window for the second GPU',
     of: (devices: number) =>
       devices === 2 ? { tickets: ['1'] } : { windowBase: 0x500000000000n, windowSize: 1n << 40n },
-    says: /the servers' device windows differ: 0x400000000000 and 0x500000000000/,
+    says: /windows of two GPUs differ: \S+ holds for one \d+ GiB of addresses at 0x400000000000, and for another 1024 GiB at 0x500000000000: .* Start that server again/,
   },
 ]) {
   t.test(name, async (t) => {
@@ -422,6 +428,35 @@ for (const { name, of, says } of [
     const { lines, stderr } = await run('init', env);
     t.match(lines[0], `cuInit ${NOT_READY}`);
     t.match(stderr, says);
+  });
+}
+
+for (const { name, window, differ } of [
+  {
+    name: 'a second server that can hold other addresses only',
+    window: { windowBase: 0x500000000000n, windowSize: 1n << 40n },
+    differ: '1024 GiB at 0x500000000000',
+  },
+  {
+    name: 'a second server that can hold fewer addresses only',
+    window: { windowSize: 1n << 36n },
+    differ: '64 GiB at 0x400000000000',
+  },
+]) {
+  t.test(name, async (t) => {
+    const serve = (window = {}) =>
+      scriptedServer(async (socket, hello) => {
+        socket.write(encodeAnswer({ welcome: { ...welcome(await hello), ...window } }));
+      });
+    const [first, second] = [await serve(), await serve(window)];
+    t.teardown(() => Promise.all([first.stop(), second.stop()]));
+    const servers = [first.address, second.address];
+    const env = { OUTBOARD_GPUS: '2', OUTBOARD_LOG: 'error', OUTBOARD_SERVER: servers.join(',') };
+    const { lines, stderr } = await run('init', env);
+    t.match(lines[0], `cuInit ${NOT_READY}`);
+    t.match(stderr, `windows of two servers differ: ${first.address} holds `);
+    t.match(stderr, `, and ${second.address} ${differ}: `);
+    t.match(stderr, `. Name ${second.address} first in OUTBOARD_SERVER, `);
   });
 }
 

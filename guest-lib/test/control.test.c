@@ -26,10 +26,12 @@ static void encode(uint32_t version) {
   write_preface("OUTBOARD", version, length);
 }
 
+static struct server_name server = {.host = "gpu1", .port = "4461"};
+
 static CUresult read_it(void) {
   uint32_t found;
   log_captured();
-  if (!control_read_preface(preface, &found)) return CUDA_ERROR_SYSTEM_NOT_READY;
+  if (!control_read_preface(&server, preface, &found)) return CUDA_ERROR_SYSTEM_NOT_READY;
   assert_int_equal(found, length);
   return control_read_answer(preface, message, length, &read_back);
 }
@@ -55,6 +57,9 @@ static int welcome(void **state) {
     snprintf(d->name, sizeof d->name, "device %d", i);
     d->uuid.size = 16;
     memset(d->uuid.bytes, i + 1, 16);
+    // The second is an instance of a GPU in MIG mode.
+    d->gpu_uuid.size = i == 1 ? 16 : 0;
+    memset(d->gpu_uuid.bytes, 99, 16);
     d->attributes_count = 3;
     d->attributes[2] = -5;
     d->limits_count = 1;
@@ -72,6 +77,10 @@ static void a_welcome(void **state) {
   control_devices(&read_back.body.welcome, devices);
   assert_string_equal(devices[1].name, "device 1");
   assert_int_equal(devices[1].uuid.bytes[15], 2);
+  assert_false(devices[0].instance);
+  assert_int_equal(devices[0].gpu_uuid.bytes[15], 1);
+  assert_true(devices[1].instance);
+  assert_int_equal(devices[1].gpu_uuid.bytes[15], 99);
   assert_int_equal(devices[1].server_ordinal, 1);
   assert_int_equal(devices[1].attribute_count, 3);
   assert_int_equal(devices[1].attributes[2], -5);
@@ -85,6 +94,13 @@ static void welcomes_without_sense(void **state) {
   w->devices_count = 0;
   encode(WIRE_PROTOCOL);
   expect(CUDA_ERROR_SYSTEM_NOT_READY, says);
+  static const uint64_t granularities[] = {1, 4096, 3 << 20, 2ull << 30, 1ull << 63};
+  for (unsigned i = 0; i < sizeof granularities / sizeof *granularities; i++) {
+    welcome(state);
+    w->granularity = granularities[i];
+    encode(WIRE_PROTOCOL);
+    expect(CUDA_ERROR_SYSTEM_NOT_READY, "gives memory in pieces of");
+  }
   static const uint64_t windows[][2] = {
       {0, WIRE_WINDOW_SIZE},
       {WIRE_WINDOW_BASE, 0},
@@ -100,15 +116,20 @@ static void welcomes_without_sense(void **state) {
     encode(WIRE_PROTOCOL);
     expect(CUDA_ERROR_SYSTEM_NOT_READY, says);
   }
+  welcome(state);
+  w->granularity = 32 << 20;
+  w->window_base = WIRE_WINDOW_BASE + WIRE_GRANULE;
+  encode(WIRE_PROTOCOL);
+  expect(CUDA_ERROR_SYSTEM_NOT_READY, says);
 }
 
 static void other_versions(void **state) {
   (void)state;
   encode(WIRE_PROTOCOL + 1);
-  expect(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "the server speaks protocol 2, this library 1");
+  expect(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "the server speaks protocol 3, this library 2");
   // Even when nothing of it can be understood.
   memset(message, 0xff, length);
-  expect(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "the server speaks protocol 2, this library 1");
+  expect(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "the server speaks protocol 3, this library 2");
   // A refusal explains itself, in any version.
   memset(&answer, 0, sizeof answer);
   answer.which_body = outboard_Answer_refusal_tag;
@@ -122,7 +143,11 @@ static void what_is_no_answer(void **state) {
   (void)state;
   encode(WIRE_PROTOCOL);
   memcpy(preface, "HTTP/1.1", 8);
-  expect(CUDA_ERROR_SYSTEM_NOT_READY, "not an Outboard server: check OUTBOARD_SERVER");
+  expect(CUDA_ERROR_SYSTEM_NOT_READY, "what answers at gpu1:4461 is not an Outboard");
+  server = (struct server_name){.host = "fe80::1", .port = "80"};
+  expect(CUDA_ERROR_SYSTEM_NOT_READY, "what answers at [fe80::1]:80 is not an Outboard server");
+  server = (struct server_name){.host = "/run/web.sock"};
+  expect(CUDA_ERROR_SYSTEM_NOT_READY, "what answers at unix:/run/web.sock is not an Outboard");
   write_preface("OUTBOARD", WIRE_PROTOCOL, WIRE_CONTROL_MAX + 1);
   expect(CUDA_ERROR_SYSTEM_NOT_READY, "longer than the protocol allows");
   write_preface("OUTBOARD", WIRE_PROTOCOL, length = 0);
@@ -154,7 +179,7 @@ static void hello(void **state) {
   sent.window_bases[0] = WIRE_WINDOW_BASE;
   size_t size = control_write_hello(bytes, &sent);
   uint32_t found;
-  assert_true(control_read_preface(bytes, &found));
+  assert_true(control_read_preface(&server, bytes, &found));
   assert_int_equal(found, size - WIRE_PREFACE_BYTES);
   pb_istream_t stream = pb_istream_from_buffer(bytes + WIRE_PREFACE_BYTES, found);
   assert_true(pb_decode(&stream, outboard_Hello_fields, &got));

@@ -42,6 +42,11 @@ static _Bool reply(struct session *session, const struct wire_reply *r) {
        sum);
   return 1;
 }
+// Nobody has asked for one here.
+static _Bool placed(struct session *session, const struct wire_placed *p) {
+  (void)session, (void)p;
+  return 0;
+}
 static void idle(struct session *session) {
   (void)session;
   tell("idle\n");
@@ -57,10 +62,16 @@ static void finished(struct session *session, const struct wire_done *d) {
   assert_int_equal((uintptr_t)d % 8, 0);
   tell("done %llx %d\n", (unsigned long long)d->handle, (int)d->request);
 }
+static void passed(struct session *session, const struct wire_passed *p) {
+  (void)session;
+
+  assert_int_equal((uintptr_t)p % 8, 0);
+  tell("passed %llx %d\n", (unsigned long long)p->stream, (int)p->place);
+}
 static void fault(struct session *session, const struct wire_fault *f) {
   (void)session;
 
-  tell("fault %d op %d at %d\n", f->result, f->op, (int)f->sequence);
+  tell("fault %d op %d at %d\n", f->result, f->op, (int)f->posted_number);
 }
 static _Bool call(struct session *session, const struct wire_call *c) {
   (void)session;
@@ -82,10 +93,12 @@ static void unwritable(struct session *session, uint64_t request) {
 static const struct decode_sink sink = {
     .place = place,
     .unwritable = unwritable,
+    .placed = placed,
     .reply = reply,
     .idle = idle,
     .output = output,
     .finished = finished,
+    .passed = passed,
     .fault = fault,
     .call = call,
     .end = end,
@@ -152,6 +165,11 @@ static void add_done(uint64_t handle, uint64_t request) {
   add(&d, sizeof d);
   pad();
 }
+static void add_passed(uint64_t handle, uint64_t place) {
+  struct wire_passed p = {head(WIRE_PASSED, sizeof p), handle, place};
+  add(&p, sizeof p);
+  pad();
+}
 static void add_call(void) {
   struct wire_call c = {head(WIRE_CALL, sizeof c), 12, 34, 710, 0};
   add(&c, sizeof c);
@@ -185,6 +203,7 @@ static int fill(void **state) {
   add_idle();
   add_data(7, 14, 8);
   add_done(0x2000001000001, 6);
+  add_passed(0x2000001000001, 192);
   add_fault();
   add_output(WIRE_OUTPUT, "");
   add_reply(7, 0, 0, 8);
@@ -206,6 +225,7 @@ static const char *const expected =
     "idle\n"
     "data 7 14+8\n"
     "done 2000001000001 6\n"
+    "passed 2000001000001 192\n"
     "fault 700 op 1020 at 5\n"
     "output \n"
     "reply 7 0 0 size 32 sum 24\n"
@@ -299,10 +319,12 @@ static void payload_goes_to_rows_that_lie_apart(void **state) {
   (void)state;
   static const struct decode_sink in_rows = {
       .place = place_in_rows,
+      .placed = placed,
       .reply = reply,
       .idle = idle,
       .output = output,
       .finished = finished,
+      .passed = passed,
       .fault = fault,
       .end = end,
       .call = call,
@@ -373,6 +395,7 @@ static const struct nonsense nonsense[] = {
     {"output longer than its frame", "output", WIRE_OUTPUT, 0, 24, {9}},
     {"output of the largest length", "output", WIRE_OUTPUT, 0, 24, {UINT64_MAX}},
     {"a short completion", "completion", WIRE_DONE, 0, 16, {0}},
+    {"a short passed mark", "passed mark", WIRE_PASSED, 0, 16, {0}},
     {"a short call", "call", WIRE_CALL, 0, 24, {1}},
     {"a call of nothing", "never posted", WIRE_CALL, 0, 32, {99}},
     {"short errors", "output", WIRE_ERRORS, 0, 8, {0}},

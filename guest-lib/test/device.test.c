@@ -7,6 +7,7 @@
 #include "check.h"
 #include "guest_calls.h"
 #include "log_capture.h"
+#include "session/device_claims.h"
 
 #define ALL 4
 
@@ -87,6 +88,40 @@ static void visible_devices(void **state) {
   }
 }
 
+static void instances_have_the_uuid_of_their_gpu_besides(void **state) {
+  (void)state;
+  static struct device some[2];
+  memcpy(some, all, sizeof some);
+  memset(some[0].uuid.bytes, 0x11, 16);
+  memset(some[0].gpu_uuid.bytes, 0x33, 16);
+  some[0].instance = 1;
+  memset(some[1].uuid.bytes, 0x22, 16);
+  some[1].gpu_uuid = some[1].uuid;
+  CUuuid now, before;
+  device_start(some, 2, NULL, 13000);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(guest_cuDeviceGetUuid_v2(&now, i), CUDA_SUCCESS);
+    assert_int_equal(guest_cuDeviceGetUuid(&before, i), CUDA_SUCCESS);
+    assert_memory_equal(&now, &some[i].uuid, 16);
+    assert_memory_equal(&before, &some[i].gpu_uuid, 16);
+  }
+  assert_int_equal(guest_cuDeviceGetUuid(&before, 2), CUDA_ERROR_INVALID_DEVICE);
+  assert_int_equal(guest_cuDeviceGetUuid(NULL, 0), CUDA_ERROR_INVALID_VALUE);
+  // An instance is named by its whole UUID, and is no GPU.
+  static const struct {
+    const char *visible;
+    int devices;
+  } cases[] = {{"MIG-11111111-1111-1111-1111-111111111111", 1},
+               {"MIG-1111", 0},
+               {"GPU-11111111-1111-1111-1111-111111111111", 0},
+               {"MIG-22222222-2222-2222-2222-222222222222", 0},
+               {"GPU-2,MIG-11111111-1111-1111-1111-111111111111", 2}};
+  for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+    device_start(some, 2, cases[i].visible, 13000);
+    if (device_count() != cases[i].devices) fail_msg("%s: %d", cases[i].visible, device_count());
+  }
+}
+
 static void they_are_renumbered(void **state) {
   (void)state;
   device_start(all, ALL, "3,1", 13000);
@@ -128,7 +163,6 @@ static void attributes(void **state) {
       CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
       CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
       CU_DEVICE_ATTRIBUTE_INTEGRATED,
-      CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED,
       CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
       CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
       CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK};
@@ -136,6 +170,36 @@ static void attributes(void **state) {
     assert_int_equal(guest_cuDeviceGetAttribute(&value, never[i], 0), CUDA_SUCCESS);
     assert_int_equal(value, 0);
   }
+}
+
+static void only_what_is_known_and_served_is_claimed(void **state) {
+  (void)state;
+  for (unsigned a = 1; a < CU_DEVICE_ATTRIBUTE_MAX; a++)
+    if (!device_claims_knows(a)) fail_msg("attribute %u is neither passed on nor refused", a);
+  assert_false(device_claims_knows(CU_DEVICE_ATTRIBUTE_MAX));
+  // A driver to come has one more.
+  log_capture("info");
+  for (int i = 0; i < ALL; i++) {
+    all[i].attribute_count = CU_DEVICE_ATTRIBUTE_MAX + 1;
+    for (unsigned a = 1; a <= CU_DEVICE_ATTRIBUTE_MAX; a++) all[i].attributes[a] = 1;
+  }
+  device_start(all, ALL, NULL, 13000);
+  int value;
+  assert_int_equal(guest_cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MAX, 0), CUDA_SUCCESS);
+  assert_int_equal(value, 0);
+  const char *said = strstr(log_captured(), "does not know it");
+  assert_non_null(said);
+  assert_null(strstr(said + 1, "does not know it"));
+  static const CUdevice_attribute never[] = {
+      CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED,
+      CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED,
+      CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+      CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES,
+      CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH};
+  for (unsigned i = 0; i < sizeof never / sizeof *never; i++)
+    assert_int_equal(device_attribute(0, never[i]), 0);
+  assert_int_equal(device_attribute(0, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH), 1);
+  assert_int_equal(device_attribute(0, CU_DEVICE_ATTRIBUTE_NUMA_ID), -1);
 }
 
 static void pci_ids(void **state) {
@@ -164,6 +228,12 @@ static void versions(void **state) {
   assert_int_equal(device_driver_version(), 12080);
   device_start(all, ALL, NULL, 14000);  // newer than what this library knows
   assert_int_equal(device_driver_version(), ABI_DRIVER_VERSION);
+  device_start(all, ALL, NULL, 12060);
+  assert_int_equal(device_tell_version(), 12060);
+  device_start(all, ALL, NULL, 13000);  // cudart asks before there is a server, and compares later
+  assert_int_equal(device_driver_version(), 12060);
+  assert_int_equal(device_tell_version(), 12060);
+  assert_int_equal(device_server_version(), 13000);
 }
 
 static void limits_and_priorities(void **state) {
@@ -184,9 +254,11 @@ static void limits_and_priorities(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(visible_devices, describe),
+      cmocka_unit_test_setup(instances_have_the_uuid_of_their_gpu_besides, describe),
       cmocka_unit_test_setup(they_are_renumbered, describe),
       cmocka_unit_test_setup(a_name_is_cut_to_its_buffer, describe),
       cmocka_unit_test_setup(attributes, describe),
+      cmocka_unit_test_setup(only_what_is_known_and_served_is_claimed, describe),
       cmocka_unit_test_setup(pci_ids, describe),
       cmocka_unit_test_setup(versions, describe),
       cmocka_unit_test_setup(limits_and_priorities, describe),

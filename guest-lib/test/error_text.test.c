@@ -42,7 +42,7 @@ static _Bool serve(struct server *server, const struct wire_header *h, void *con
 
 static struct server *start(void) {
   struct server *server = session_start(64ull << 20, (struct server_hook){serve, NULL});
-  error_text_offered();
+  error_text_offered(session_here());
   return server;
 }
 

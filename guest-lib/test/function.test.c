@@ -344,6 +344,7 @@ static void an_unfit_image_is_told_once(void **state) {
   assert_int_equal(strncmp(text, begin, strlen(begin)), 0);
   assert_non_null(strstr(text, "It has no PTX"));
   assert_non_null(strstr(text, "CUPY_COMPILE_WITH_PTX=1"));
+  assert_non_null(strstr(text, "LD_PRELOAD to Outboard's keep-ptx/libnvJitLink.so.13"));
   assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
 }
 
@@ -377,7 +378,7 @@ static void attributes_of_launches(void **state) {
   assert_int_equal((int32_t)travelled[0].value[0], -3);
   assert_int_equal(travelled[1].value[0], (uint64_t)(uintptr_t)event);
   attributes[2].value.launchCompletionEvent.event = timed;
-  assert_int_equal(cuLaunchKernelEx(&config, function, arguments, NULL), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(cuLaunchKernelEx(&config, function, arguments, NULL), CUDA_ERROR_NOT_SUPPORTED);
   attributes[2].value.launchCompletionEvent.event = (CUevent)function;
   assert_int_equal(cuLaunchKernelEx(&config, function, arguments, NULL), CUDA_ERROR_INVALID_HANDLE);
 
@@ -387,7 +388,7 @@ static void attributes_of_launches(void **state) {
     unsigned x, y, z;
     CUresult expected;
   } clusters[] = {{1, 1, 1, CUDA_SUCCESS},
-                  {0, 1, 1, CUDA_ERROR_INVALID_VALUE},
+                  {0, 1, 1, CUDA_ERROR_INVALID_CLUSTER_SIZE},
                   {9, 1, 1, CUDA_ERROR_INVALID_CLUSTER_SIZE},
                   {UINT32_MAX, UINT32_MAX, UINT32_MAX, CUDA_ERROR_INVALID_CLUSTER_SIZE},
                   // The device's compute capability is none.
@@ -412,6 +413,8 @@ static void attributes_of_launches(void **state) {
   attributes[0].id = CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE;
   assert_int_equal(cuLaunchKernelEx(&config, function, arguments, NULL), CUDA_ERROR_NOT_SUPPORTED);
   assert_non_null(strstr(log_captured(), "is not served"));
+  attributes[0].id = (CUlaunchAttributeID)99;
+  assert_int_equal(cuLaunchKernelEx(&config, function, arguments, NULL), CUDA_ERROR_INVALID_VALUE);
   config.attrs = NULL;
   assert_int_equal(cuLaunchKernelEx(&config, function, arguments, NULL), CUDA_ERROR_INVALID_VALUE);
   static CUlaunchAttribute many[17];

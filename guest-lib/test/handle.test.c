@@ -89,10 +89,10 @@ static void each_is_visited_and_may_end(void **state) {
   for (int i = 0; i < 3000; i++)
     handle_mint(session_here(), WIRE_KIND_CONTEXT, i % 3 ? (void *)&object : (void *)&other);
   int seen = 0;
-  handle_each(WIRE_KIND_CONTEXT, count, &seen);
+  handle_each(session_here(), WIRE_KIND_CONTEXT, count, &seen);
   assert_int_equal(seen, 3000);
   seen = 0;
-  handle_each(WIRE_KIND_CONTEXT, count, &seen);
+  handle_each(session_here(), WIRE_KIND_CONTEXT, count, &seen);
   assert_int_equal(seen, 2000);
 }
 

@@ -20,6 +20,7 @@
 #include "wire/batch.h"
 #include "wire/connection.h"
 #include "wire/enter.h"
+#include "wire/sender.h"
 
 #define MIB (1ull << 20)
 #define MOST 1024
@@ -326,7 +327,7 @@ static void a_busy_device_hides_no_silent_one(void **state) {
   session_count = 2;
   session_use(&sessions[1]);
   int end = connect_to_nobody();
-  assert_int_equal(batch_start(session_here()), 0);
+  assert_int_equal(sender_start(session_here()), 0);
   assert_int_equal(host_function_post(session_here(), 0, note, NULL), CUDA_SUCCESS);
   batch_send(session_here());
   // The thread that waits for that function is woken by others all the time.

@@ -36,7 +36,7 @@ static void work_on(const void *pointer) {
   const uint64_t parameters[3] = {7, (uint64_t)(uintptr_t)pointer, 9};
   assert_int_equal(host_share_named((const unsigned char *)parameters, sizeof parameters),
                    CUDA_SUCCESS);
-  assert_true(pages_hand_over());
+  assert_true(pages_hand_over(session_here()));
   put_ContextRecord(session_here(), 0);
   pages_handed_over();
 }
@@ -340,7 +340,7 @@ static void *touch_and_work(void *memory) {
   volatile uint32_t *mine = memory;
   for (unsigned i = 1; i < 200; i++) {
     mine[0]++;
-    CHECK(pages_hand_over());
+    CHECK(pages_hand_over(session_here()));
     put_ContextRecord(session_here(), 0);
     pages_handed_over();
     mine[1]++;

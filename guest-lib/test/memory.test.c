@@ -1,10 +1,14 @@
 // Device memory, decided in the guest: addresses, limits to the byte, reuse only of what no work
 // can touch any more. The server's thread holds every map and unmap against each other (server.c).
+#include "memory/limit.h"
 #include "memory/memory_range.h"
 #include "memory/variable.h"
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "log_capture.h"
@@ -139,16 +143,82 @@ static void ranges(void **state) {
   assert_int_equal(cuMemsetD2D32_v2(large, MIB, 1, 1ull << 62, 2), CUDA_ERROR_INVALID_VALUE);
   assert_int_equal(cuMemsetD2D16_v2(large, 0, 1, 1ull << 63, 1), CUDA_ERROR_INVALID_VALUE);
   // Module variables lie where the driver put them, outside the window.
-  memory_add_variable(0x7000, 64, 0);
+  memory_add_variable(session_here(), 0x7000, 64, 0);
   assert_int_equal(memory_check(0x7000, 64), CUDA_SUCCESS);
   assert_int_equal(memory_check(0x7000, 65), CUDA_ERROR_INVALID_VALUE);
   assert_true(memory_is_device((void *)0x703f));
   assert_false(memory_is_device((void *)0x7040));
-  memory_remove_variable(0x7000);
+  memory_remove_variable(session_here(), 0x7000);
   assert_false(memory_is_device((void *)0x7000));
 }
 
+// Where the program could have mapped something meanwhile.
+static _Atomic uintptr_t watched;
+static _Atomic _Bool taken_away;
+
+// In place of the C library's.
+int munmap(void *address, size_t size) {
+  const uintptr_t first = (uintptr_t)address, at = watched;
+  if (at && at - first < size) taken_away = 1;
+  return (int)syscall(SYS_munmap, address, size);
+}
+
+static void a_variable_over_the_programs_own_memory_is_told_of_once(void **state) {
+  (void)state;
+  char *own = mmap(NULL, 2 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(own != MAP_FAILED);
+  munmap(own + 4096, 4096);
+  const uint64_t beside = (uint64_t)(uintptr_t)own + 4096;
+  log_capture("warn");
+  watched = beside;
+  memory_add_variable(session_here(), beside, 4096, 0);
+  memory_remove_variable(session_here(), beside);
+  assert_string_equal(log_captured(), "");
+  // What was looked at is as free as before, and always was: nothing was mapped to find out.
+  assert_int_equal(msync(own + 4096, 4096, MS_ASYNC), -1);
+  assert_false(taken_away);
+  watched = 0;
+  log_capture("warn");
+  for (int i = 0; i < 2; i++) {
+    memory_add_variable(session_here(), beside - 8, 64, 0);
+    memory_remove_variable(session_here(), beside - 8);
+  }
+  const char *log = log_captured();
+  assert_non_null(strstr(log, "where this program has memory of its own"));
+  assert_null(strstr(strchr(log, '\n') + 1, "warn"));
+  munmap(own, 4096);
+}
+
 // ---- limits ------------------------------------------------------------------------------------
+
+// Refuses room for more than `context` bytes.
+static _Bool bounded_room(struct server *server, const struct wire_header *frame, void *context) {
+  if (frame->op != WIRE_MemoryRoom) return 0;
+  const struct wire_MemoryRoom *q = (const void *)frame;
+  const uint64_t *most = context;
+  server_reply(server, q->request.request, q->size > *most ? CUDA_ERROR_OUT_OF_MEMORY : 0, 0);
+  return 1;
+}
+
+static void near_the_limit_the_server_is_asked(void **state) {
+  (void)state;
+  uint64_t most = 2 * MIB;
+  struct server *server = session_start(16 * MIB, (struct server_hook){bounded_room, &most});
+  memory_join(session_here(), 16 * MIB, 0, 1);
+  uint64_t three_quarters = allocate(12 * MIB);
+  assert_int_equal(server_count(server, WIRE_MemoryRoom), 0);
+  log_capture("error");
+  assert_int_equal(try(4 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+  assert_true(server_count(server, WIRE_MemoryRoom) > 0);
+  assert_int_equal(free_bytes(), 4 * MIB);
+  settle();
+  assert_int_equal(server_mapped(server), 12 * MIB);
+  uint64_t last = allocate(2 * MIB);
+  // Who frees there may need what is free at once.
+  release(last);
+  server_wait(server, WIRE_MemoryUnmap, 1);
+  release(three_quarters);
+}
 
 static void the_limit_is_exact(void **state) {
   (void)state;
@@ -159,9 +229,10 @@ static void the_limit_is_exact(void **state) {
   assert_int_equal(total, 8 * MIB);
   log_capture("error");
   assert_int_equal(try(8 * MIB + 1), CUDA_ERROR_OUT_OF_MEMORY);
-  assert_non_null(strstr(log_captured(),
-                         "error: out of memory: 8.0 MiB (8388609 bytes) wanted, and 0 bytes of the "
-                         "session's 8 MiB are in use. More is to be had with OUTBOARD_MEMORY"));
+  assert_non_null(
+      strstr(log_captured(),
+             "error: out of memory: 8.0 MiB (8388609 bytes) wanted, and 0 bytes of the "
+             "session's limit of 8 MiB are in use. More is to be had with OUTBOARD_MEMORY"));
   log_capture("warn");
   assert_int_equal(try(UINT64_MAX), CUDA_ERROR_OUT_OF_MEMORY);
   assert_non_null(strstr(log_captured(), "warn: out of memory: 16777216 TiB"));
@@ -476,9 +547,11 @@ static void threads(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(addresses),
+      cmocka_unit_test(a_variable_over_the_programs_own_memory_is_told_of_once),
       cmocka_unit_test(bad_arguments),
       cmocka_unit_test(pitched),
       cmocka_unit_test(ranges),
+      cmocka_unit_test(near_the_limit_the_server_is_asked),
       cmocka_unit_test(the_limit_is_exact),
       cmocka_unit_test(all_is_free_again),
       cmocka_unit_test(small_ones_share_a_granule),

@@ -1,12 +1,16 @@
 // Modules and kernels: how images travel, and what a server's description of them may be.
 #include "kernels/module.h"
 
-#include <sha256.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "guest_calls.h"
 #include "images/image.h"
+#include "images/image_sending.h"
 #include "kernels/expected.h"
 #include "log_capture.h"
 #include "memory/memory_range.h"
@@ -169,7 +173,7 @@ static CUfunction function_of(CUmodule module, const char *name) {
 static struct server *start_expecting(void) {
   struct server *server = start();
   struct image image;
-  assert_int_equal(image_read(ptx, &image), CUDA_SUCCESS);
+  assert_int_equal(image_read(ptx, NULL, &image), CUDA_SUCCESS);
   static outboard_Welcome welcome;
   welcome.expected_count = 2;
   for (int i = 0; i < 2; i++) {
@@ -255,7 +259,7 @@ static void small_images_travel_with_the_load(void **state) {
   assert_int_equal(server_count(server, WIRE_ModulePiece), 1);
   assert_int_equal(server_count(server, WIRE_ModuleOpen), 1);
   struct image image;
-  assert_int_equal(image_read(ptx, &image), CUDA_SUCCESS);
+  assert_int_equal(image_read(ptx, NULL, &image), CUDA_SUCCESS);
   assert_int_equal(received_bytes, image.size);
   assert_memory_equal(received, image.bytes, image.size);
   image_free(&image);
@@ -628,6 +632,72 @@ static void libraries_outlive_a_reset(void **state) {
   assert_int_equal(unloaded, last_bind.module);
 }
 
+// ---- many images at a time ---------------------------------------------------------------------
+
+static _Bool take_pieces(struct server *server, const struct wire_header *h, void *context) {
+  (void)server, (void)context;
+  return h->op == WIRE_ModulePiece;
+}
+
+static _Atomic int sender;  // its number, once it runs
+static _Atomic _Bool sent;
+
+static void *send_one_more(void *image) {
+  session_enter();
+  sender = gettid();
+  CHECK(image_send(session_here(), image) == CUDA_SUCCESS);
+  sent = 1;
+  image_arrived(session_here(), image);
+  return NULL;
+}
+
+// Whether a thread of this process sleeps, as it does while it waits for another.
+static _Bool sleeps(int thread) {
+  char path[64], text[256] = "";
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+  FILE *file = fopen(path, "r");
+  if (!file) return 0;
+  const size_t size = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  const char *name_end = size ? strrchr(text, ')') : NULL;
+  return name_end && name_end[1] == ' ' && name_end[2] == 'S';
+}
+
+static void expect_to_wait(struct image *one_more, struct image *before) {
+  sender = 0;
+  sent = 0;
+  pthread_t thread;
+  pthread_create(&thread, NULL, send_one_more, one_more);
+  while (!sender || (!sent && !sleeps(sender))) sched_yield();
+  assert_false(sent);
+  image_arrived(session_here(), before);
+  pthread_join(thread, NULL);
+  assert_true(sent);
+}
+
+static void images_wait_while_enough_are_under_way(void **state) {
+  (void)state;
+  session_start(64 * MIB, (struct server_hook){take_pieces, NULL});
+  uint8_t bytes[64] = "an image";
+  struct image small = {.bytes = bytes, .size = sizeof bytes};
+  for (int i = 0; i < WIRE_IMAGES_COMING; i++)
+    assert_int_equal(image_send(session_here(), &small), CUDA_SUCCESS);
+  expect_to_wait(&small, &small);
+  for (int i = 1; i < WIRE_IMAGES_COMING; i++) image_arrived(session_here(), &small);
+}
+
+// However large one is, it goes when it is alone.
+static void large_images_go_one_by_one(void **state) {
+  (void)state;
+  session_start(64 * MIB, (struct server_hook){take_pieces, NULL});
+  const uint64_t size = WIRE_IMAGE_MAX - 32;
+  uint8_t *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  assert_ptr_not_equal(bytes, MAP_FAILED);
+  struct image large = {.bytes = bytes, .size = size}, small = {.bytes = bytes, .size = 64};
+  assert_int_equal(image_send(session_here(), &large), CUDA_SUCCESS);
+  expect_to_wait(&small, &large);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_expected_module_is_taken),
@@ -648,6 +718,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(variables_that_come_with_the_load),
       cmocka_unit_test(unloading_ends_the_kernels),
       cmocka_unit_test(libraries_outlive_a_reset),
+      cmocka_unit_test(images_wait_while_enough_are_under_way),
+      cmocka_unit_test(large_images_go_one_by_one),
   };
   RUN_ONE_TEST(tests, argc, argv);
 }

@@ -36,7 +36,7 @@ static void start(void) {
 
 // As a launch does.
 static void device_takes_over(void) {
-  assert_true(pages_hand_over());
+  assert_true(pages_hand_over(session_here()));
   pages_handed_over();
   assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
 }

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "base/stats.h"
 #include "check.h"
+#include "log_capture.h"
 #include "memory/memory_range.h"
 #include "session.h"
 
@@ -197,6 +199,44 @@ static void which_pool(void **state) {
   assert_ptr_not_equal(first, again);
 }
 
+// Where CUDA has pools and we do not is told from where it has none, and said once.
+static void places_without_pools(void **state) {
+  (void)state;
+  session_start(64 * MIB, no_hook);
+  log_capture("warn");
+  const struct {
+    CUmemLocation place;
+    CUresult result;
+  } places[] = {
+      {{CU_MEM_LOCATION_TYPE_HOST, {0}}, CUDA_ERROR_NOT_SUPPORTED},
+      {{CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}}, CUDA_ERROR_NOT_SUPPORTED},
+      {{CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN, {0}}, CUDA_ERROR_NOT_SUPPORTED},
+      {{CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, {0}}, CUDA_ERROR_INVALID_VALUE},
+      {{CU_MEM_LOCATION_TYPE_INVISIBLE, {-2}}, CUDA_ERROR_INVALID_VALUE},
+      {{CU_MEM_LOCATION_TYPE_NONE, {0}}, CUDA_ERROR_INVALID_VALUE},
+      {{(CUmemLocationType)77, {0}}, CUDA_ERROR_INVALID_VALUE},
+      {{CU_MEM_LOCATION_TYPE_DEVICE, {99}}, CUDA_ERROR_INVALID_DEVICE},
+  };
+  CUmemoryPool pool, own = make_pool(0);
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    CUmemLocation place = places[i].place;
+    CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = place};
+    uint64_t before = guest_stats->unsupported;
+    assert_int_equal(cuMemPoolCreate(&pool, &properties), places[i].result);
+    assert_int_equal(cuMemGetDefaultMemPool(&pool, &place, CU_MEM_ALLOCATION_TYPE_PINNED),
+                     places[i].result);
+    assert_int_equal(cuMemGetMemPool(&pool, &place, CU_MEM_ALLOCATION_TYPE_PINNED),
+                     places[i].result);
+    assert_int_equal(cuMemSetMemPool(&place, CU_MEM_ALLOCATION_TYPE_PINNED, own), places[i].result);
+    assert_int_equal(guest_stats->unsupported - before,
+                     places[i].result == CUDA_ERROR_NOT_SUPPORTED ? 4 : 0);
+  }
+  const char *log = log_captured(), *first = strstr(log, "pools of host memory are not served");
+  assert_non_null(first);
+  assert_null(strstr(first + 1, "pools of host memory"));
+  assert_non_null(strstr(log, "pools of a locality domain of a device are not served"));
+}
+
 static void access(void **state) {
   (void)state;
   session_start(64 * MIB, no_hook);
@@ -241,6 +281,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(out_of_memory_waits_before_it_gives_up),
       cmocka_unit_test(limits_and_figures),
       cmocka_unit_test(which_pool),
+      cmocka_unit_test(places_without_pools),
       cmocka_unit_test(access),
       cmocka_unit_test(a_reset_empties_pools),
   };

@@ -10,11 +10,15 @@
 #define GRANULES 256
 #define SIZE (GRANULES * WIRE_GRANULE)
 
+struct block {
+  struct holding holding;
+};
+
 static uint64_t at(uint64_t granule) { return BASE + granule * WIRE_GRANULE; }
 
 static void all_of_it_and_no_more(void **state) {
   (void)state;
-  window_start(BASE, SIZE, 0);
+  window_start(BASE, SIZE, 0, WIRE_GRANULE);
   uint64_t address = 0;
   assert_false(window_take(SIZE + WIRE_GRANULE, WIRE_GRANULE, &address));
   assert_false(window_take(0, WIRE_GRANULE, &address));
@@ -30,7 +34,7 @@ static void all_of_it_and_no_more(void **state) {
 
 static void fixed_addresses(void **state) {
   (void)state;
-  window_start(BASE, SIZE, 0);
+  window_start(BASE, SIZE, 0, WIRE_GRANULE);
   uint64_t address;
   assert_true(window_take_at(at(100), 10 * WIRE_GRANULE));
   assert_false(window_take_at(at(100), WIRE_GRANULE));
@@ -54,9 +58,39 @@ static void fixed_addresses(void **state) {
   window_give(BASE, SIZE);
 }
 
+static void other_granules(void **state) {
+  (void)state;
+  static const uint64_t granules[] = {64 << 10, 32 << 20};
+  for (int i = 0; i < 2; i++) {
+    const uint64_t granule = granules[i];
+    uint64_t first, second, third;
+    window_start(BASE, SIZE, SIZE / 4, granule);
+    assert_int_equal(window_granule(), granule);
+    assert_int_equal(window_block(), i ? granule : WIRE_GRANULE);
+    assert_true(window_take(granule, granule, &first));
+    assert_true(window_take(granule, granule, &second));
+    assert_int_equal(second - first, granule);
+    assert_false(window_take_at(BASE + 2 * granule + granule / 2, granule));
+    assert_true(window_take_at(BASE + 2 * granule, granule));
+    struct block one = {.holding = {.address = second, .size = granule, .session = sessions}};
+    window_put(&one.holding);
+    assert_null(window_at(second - 1));
+    assert_ptr_equal(window_at(second), &one);
+    assert_ptr_equal(window_at(second + granule - 1), &one);
+    assert_null(window_at(second + granule));
+    window_remove(&one.holding);
+    window_give(first, 3 * granule);
+    assert_false(window_take(SIZE / 4 * 3 + granule, granule, &third));
+    assert_true(window_take(SIZE / 4 * 3, granule, &third));
+    assert_true(window_take_host(SIZE / 4, &first));
+    assert_int_equal(first - third, SIZE / 4 * 3);
+    assert_false(window_take_host(granule, &second));
+  }
+}
+
 static void alignment(void **state) {
   (void)state;
-  window_start(BASE, SIZE, 0);
+  window_start(BASE, SIZE, 0, WIRE_GRANULE);
   uint64_t first, second, third;
   assert_true(window_take(WIRE_GRANULE, WIRE_GRANULE, &first));
   assert_true(window_take(WIRE_GRANULE, 64 * WIRE_GRANULE, &second));
@@ -66,10 +100,6 @@ static void alignment(void **state) {
   assert_false(window_take(WIRE_GRANULE, 1ull << 62, &third));
 }
 
-struct block {
-  struct holding holding;
-};
-
 static void visit(struct holding *holding, void *count) {
   ++*(int *)count;
   window_remove(holding);
@@ -77,9 +107,9 @@ static void visit(struct holding *holding, void *count) {
 
 static void what_lies_where(void **state) {
   (void)state;
-  window_start(BASE, SIZE, 0);
-  struct block a = {.holding = {.address = at(3), .size = 2 * WIRE_GRANULE}},
-               b = {.holding = {.address = at(9), .size = WIRE_GRANULE}};
+  window_start(BASE, SIZE, 0, WIRE_GRANULE);
+  struct block a = {.holding = {.address = at(3), .size = 2 * WIRE_GRANULE, .session = sessions}},
+               b = {.holding = {.address = at(9), .size = WIRE_GRANULE, .session = sessions}};
   assert_true(window_take_at(a.holding.address, a.holding.size));
   assert_true(window_take_at(b.holding.address, b.holding.size));
   window_put(&a.holding);
@@ -90,16 +120,16 @@ static void what_lies_where(void **state) {
   assert_null(window_at(0));
   assert_ptr_equal(window_at(at(9)), &b);
   int count = 0;
-  window_each(visit, &count);
+  window_each(sessions, visit, &count);
   assert_int_equal(count, 2);
   assert_null(window_at(at(3)));
-  window_each(visit, &count);
+  window_each(sessions, visit, &count);
   assert_int_equal(count, 2);
 }
 
 static void random_against_a_reference(void **state) {
   (void)state;
-  window_start(BASE, SIZE, 0);
+  window_start(BASE, SIZE, 0, WIRE_GRANULE);
   static uint8_t taken[GRANULES];
   static struct { uint64_t address, size; } live[GRANULES];
   int count = 0;
@@ -138,11 +168,9 @@ static void random_against_a_reference(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(all_of_it_and_no_more),
-      cmocka_unit_test(fixed_addresses),
-      cmocka_unit_test(alignment),
-      cmocka_unit_test(what_lies_where),
-      cmocka_unit_test(random_against_a_reference),
+      cmocka_unit_test(all_of_it_and_no_more), cmocka_unit_test(fixed_addresses),
+      cmocka_unit_test(other_granules),        cmocka_unit_test(alignment),
+      cmocka_unit_test(what_lies_where),       cmocka_unit_test(random_against_a_reference),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

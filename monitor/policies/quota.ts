@@ -37,6 +37,8 @@ export interface QuotaSession {
   began?: bigint;
   /** Whether work of it is held back now, or waits on the device. */
   wants: boolean;
+  /** Whether work of it that may start waits for another session's to end. Absent: it does not. */
+  queued?: boolean;
 }
 
 export interface QuotaInput<Memory> {

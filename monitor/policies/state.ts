@@ -47,7 +47,7 @@ export interface SessionState {
 
 export interface GpuState {
   index: number;
-  /** As NVIDIA writes it: GPU-xxxxxxxx-xxxx-... */
+  /** As NVIDIA writes it: GPU-xxxxxxxx-xxxx-..., MIG-... of an instance. */
   uuid: string;
   name: string;
   /** False: nothing is placed here. */

@@ -45,6 +45,7 @@ nvmlReturn_t answer_nvmlDeviceGetTemperatureThreshold(const struct shown_device 
 nvmlReturn_t answer_nvmlDeviceGetTemperatureV(const struct shown_device *device, nvmlTemperature_t *temperature);
 nvmlReturn_t answer_nvmlDeviceGetUUID(const struct shown_device *device, char *uuid, unsigned int length);
 nvmlReturn_t answer_nvmlDeviceGetUtilizationRates(const struct shown_device *device, nvmlUtilization_t *utilization);
+nvmlReturn_t answer_nvmlDeviceIsMigDeviceHandle(const struct shown_device *device, unsigned int *isMigDevice);
 nvmlReturn_t answer_nvmlDeviceRegisterEvents(const struct shown_device *device, unsigned long long eventTypes, nvmlEventSet_t set);
 const char * answer_nvmlErrorString(nvmlReturn_t result);
 nvmlReturn_t answer_nvmlEventSetCreate(nvmlEventSet_t *set);

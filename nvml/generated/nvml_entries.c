@@ -1246,9 +1246,8 @@ nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, nvmlGpuVirtual
 nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int *isMigDevice) {
   const struct shown_device *shown;
   nvmlReturn_t result = shown_begin_device(device, &shown);
-  (void)shown;
   if (result) return result;
-  result = isMigDevice ? (*isMigDevice = (unsigned int)0, NVML_SUCCESS) : NVML_ERROR_INVALID_ARGUMENT;
+  result = answer_nvmlDeviceIsMigDeviceHandle(shown, isMigDevice);
   shown_end();
   return result;
 }

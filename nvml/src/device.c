@@ -46,12 +46,17 @@ static nvmlReturn_t find(_Bool (*is_it)(const outboard_DeviceState *, const void
   return NVML_ERROR_NOT_FOUND;
 }
 
+// Of a GPU in MIG mode.
+static _Bool is_instance(const outboard_DeviceState *device) {
+  return device->gpu_uuid.size == sizeof device->gpu_uuid.bytes;
+}
+
 static void uuid_text(const outboard_DeviceState *device, char text[NVML_DEVICE_UUID_ASCII_LEN]) {
   const uint8_t *u = device->uuid.bytes;
   snprintf(text, NVML_DEVICE_UUID_ASCII_LEN,
-           "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
-           u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
-           u[15]);
+           "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+           is_instance(device) ? "MIG" : "GPU", u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7],
+           u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
 }
 
 static _Bool has_uuid_text(const outboard_DeviceState *device, const void *wanted) {
@@ -179,6 +184,13 @@ nvmlReturn_t answer_nvmlDeviceGetUUID(const struct shown_device *device, char *u
   char text[NVML_DEVICE_UUID_ASCII_LEN];
   uuid_text(&device->state, text);
   return text_give(uuid, length, text);
+}
+
+nvmlReturn_t answer_nvmlDeviceIsMigDeviceHandle(const struct shown_device *device,
+                                                unsigned int *isMigDevice) {
+  if (!isMigDevice) return NVML_ERROR_INVALID_ARGUMENT;
+  *isMigDevice = is_instance(&device->state);
+  return NVML_SUCCESS;
 }
 
 nvmlReturn_t answer_nvmlDeviceGetIndex(const struct shown_device *device, unsigned int *index) {

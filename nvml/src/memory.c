@@ -27,6 +27,8 @@ nvmlReturn_t answer_nvmlDeviceGetMemoryInfo_v2(const struct shown_device *device
 nvmlReturn_t answer_nvmlDeviceGetUtilizationRates(const struct shown_device *device,
                                                   nvmlUtilization_t *utilization) {
   if (!utilization) return NVML_ERROR_INVALID_ARGUMENT;
+  // The server does not measure what its only session there uses.
+  if (!device->state.has_busy) return NVML_ERROR_NOT_SUPPORTED;
   *utilization = (nvmlUtilization_t){.gpu = device->state.busy};
   return NVML_SUCCESS;
 }

@@ -132,6 +132,7 @@ nvmlReturn_t answer_nvmlDeviceGetProcessUtilization(const struct shown_device *d
   for (unsigned i = 0; i < report->processes_count; i++) {
     const outboard_ProcessState *process = &report->processes[i];
     if (process->device != device->index) continue;
+    if (!process->has_busy) return NVML_ERROR_NOT_SUPPORTED;
     *utilization++ = (nvmlProcessUtilizationSample_t){
         .pid = process->pid, .timeStamp = microseconds, .smUtil = process->busy};
   }

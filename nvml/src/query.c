@@ -29,17 +29,20 @@ static nvmlReturn_t refused(void) {
   }
 }
 
-static nvmlReturn_t exchange(size_t size, int timeout_ms, outboard_DeviceReport *report) {
+static nvmlReturn_t exchange(const struct server_name *server, size_t size, int timeout_ms,
+                             outboard_DeviceReport *report) {
   uint8_t preface[WIRE_PREFACE_BYTES];
   uint32_t length;
   int error = dial_write(fd, message, size, timeout_ms);
   if (!error) error = dial_read(fd, preface, sizeof preface, timeout_ms);
   if (error) {
-    log_error("no answer from the server: %s. Is it an Outboard server, and the right port?",
+    char where[SERVER_TEXT];
+    server_write(server, where);
+    log_error("no answer from %s: %s. Is it an Outboard server, and the right port?", where,
               strerror(error));
     return NVML_ERROR_DRIVER_NOT_LOADED;
   }
-  if (!control_read_preface(preface, &length)) return NVML_ERROR_DRIVER_NOT_LOADED;
+  if (!control_read_preface(server, preface, &length)) return NVML_ERROR_DRIVER_NOT_LOADED;
   error = dial_read(fd, message, length, timeout_ms);
   if (error) {
     log_error("the server's answer ended early: %s", strerror(error));
@@ -67,7 +70,7 @@ nvmlReturn_t query_ask(const struct config *config, const outboard_DeviceQuery *
   if (size) fd = dial(config, &server);
   if (size && fd >= 0) {
     log_debug("asks %s%s about the devices", *server->port ? "" : "unix:", server->host);
-    result = exchange(size, (int)config->connect_timeout_ms, report);
+    result = exchange(server, size, (int)config->connect_timeout_ms, report);
     close(fd);
     fd = -1;
   }

@@ -156,6 +156,23 @@ t.test('before, during and after a session, and what CUDA says in it', { skip },
   t.match(after.devices, [{ used: 0 }]);
 });
 
+t.test('an instance of a GPU in MIG mode', { skip }, async (t) => {
+  const server = await startServer({
+    args: ['--device', 'software', '--servers-per-gpu', '1'],
+    env: { SOFTWARE_DEVICE_TRAITS: 'mig=2g', SOFTWARE_DEVICE_MEMORY: '16G' },
+  });
+  t.teardown(() => server.stop());
+  const session = new Asked<Both>('session.py', { OUTBOARD_SERVER: server.address });
+  t.teardown(() => session.end());
+  const { before, cuda, nvml } = await session.ask();
+  const instance = {
+    name: 'Software Device MIG 2g.4gb',
+    uuid: 'MIG-5000de71-ce00-4c50-955d-0ec0de000100',
+  };
+  for (const { devices } of [before, cuda, nvml]) t.match(devices, [instance]);
+  await session.end();
+});
+
 t.test('devices of several servers, numbered as CUDA does', { skip }, async (t) => {
   const pair = await startServer({
     args: ['--device', 'software', '--gpus', '2', '--servers-per-gpu', '1'],

@@ -117,6 +117,29 @@ static void handles(void **state) {
                    NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 }
 
+static void instances(void **state) {
+  (void)state;
+  report.devices[1].gpu_uuid.size = 16;
+  memset(report.devices[1].gpu_uuid.bytes, 0xb1, 16);
+  change();
+  char text[96];
+  unsigned is = 9, most = 9;
+  nvmlDevice_t found;
+  assert_int_equal(nvmlDeviceIsMigDeviceHandle(first, &is), NVML_SUCCESS);
+  assert_int_equal(is, 0);
+  assert_int_equal(nvmlDeviceIsMigDeviceHandle(second, &is), NVML_SUCCESS);
+  assert_int_equal(is, 1);
+  assert_int_equal(nvmlDeviceIsMigDeviceHandle(second, NULL), NVML_ERROR_INVALID_ARGUMENT);
+  assert_int_equal(nvmlDeviceGetUUID(second, text, sizeof text), NVML_SUCCESS);
+  assert_string_equal(text, "MIG-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1");
+  assert_int_equal(nvmlDeviceGetHandleByUUID(text, &found), NVML_SUCCESS);
+  assert_ptr_equal(found, second);
+  memcpy(text, "GPU", 3);
+  assert_int_equal(nvmlDeviceGetHandleByUUID(text, &found), NVML_ERROR_NOT_FOUND);
+  assert_int_equal(nvmlDeviceGetMaxMigDeviceCount(second, &most), NVML_SUCCESS);
+  assert_int_equal(most, 0);
+}
+
 // In whatever order the monitor tells them.
 static void handles_stay(void **state) {
   (void)state;
@@ -205,6 +228,12 @@ static void memory(void **state) {
   assert_int_equal(nvmlDeviceGetUtilizationRates(first, &utilization), NVML_SUCCESS);
   assert_int_equal(utilization.gpu, 42);
   assert_int_equal(utilization.memory, 0);
+  // The server does not measure what runs there.
+  report.devices[0].has_busy = 0;
+  change();
+  assert_int_equal(nvmlDeviceGetUtilizationRates(first, &utilization), NVML_ERROR_NOT_SUPPORTED);
+  report.devices[0].has_busy = 1;
+  change();
 }
 
 static void constants(void **state) {
@@ -331,6 +360,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(identity, begin, end),
       cmocka_unit_test_setup_teardown(architectures, begin, end),
       cmocka_unit_test_setup_teardown(handles, begin, end),
+      cmocka_unit_test_setup_teardown(instances, begin, end),
       cmocka_unit_test_setup_teardown(handles_stay, begin, end),
       cmocka_unit_test_setup_teardown(pci, begin, end),
       cmocka_unit_test_setup_teardown(memory, begin, end),

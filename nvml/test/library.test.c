@@ -166,7 +166,7 @@ static void answers_that_make_no_sense(void **state) {
   size_t size = monitor_encode(&report, message, sizeof message);
   monitor_say(message, size, WIRE_PROTOCOL + 1);
   assert_int_equal(nvmlInit_v2(), NVML_ERROR_LIB_RM_VERSION_MISMATCH);
-  assert_non_null(strstr(log_captured(), "speaks protocol 2"));
+  assert_non_null(strstr(log_captured(), "speaks protocol 3"));
   for (size_t cut = 0; cut < size; cut += 7) {
     monitor_say(message, cut, WIRE_PROTOCOL);
     assert_int_not_equal(nvmlInit_v2(), NVML_SUCCESS);

@@ -20,8 +20,13 @@ static int begin(void **state) {
   report.processes_count = 3;
   report.processes[1] = (outboard_ProcessState){
       .session = 8, .device = 1, .pid = 99, .memory = 5, .host = "elsewhere", .program = "infer"};
-  report.processes[2] = (outboard_ProcessState){
-      .session = 9, .pid = 4242, .memory = 3, .busy = 11, .host = "elsewhere", .program = "other"};
+  report.processes[2] = (outboard_ProcessState){.session = 9,
+                                                .pid = 4242,
+                                                .memory = 3,
+                                                .has_busy = 1,
+                                                .busy = 11,
+                                                .host = "elsewhere",
+                                                .program = "other"};
   monitor_report(&report);
   return nvmlInit_v2() || nvmlDeviceGetHandleByIndex_v2(0, &first) ||
          nvmlDeviceGetHandleByIndex_v2(1, &second);

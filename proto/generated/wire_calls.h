@@ -68,6 +68,8 @@ enum wire_op {
   WIRE_ReferenceGet = 1203,
   WIRE_TextureReferenceSet = 1204,
   WIRE_SurfaceReferenceSet = 1205,
+  WIRE_TensorMapEncode = 1206,
+  WIRE_TensorMapReplace = 1207,
   WIRE_HostFunction = 1220,
   WIRE_HostFunctionDone = 1221,
   WIRE_StreamValues = 1222,
@@ -110,9 +112,11 @@ enum wire_op {
   WIRE_RegionTaken = 1324,
   WIRE_ModuleTake = 1325,
   WIRE_PinnedMap = 1326,
+  WIRE_MemoryRoom = 1327,
+  WIRE_StreamMark = 1328,
 };
 
-#define WIRE_OP_COUNT 104
+#define WIRE_OP_COUNT 108
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -425,7 +429,7 @@ struct wire_Copy2D {
 };
 WIRE_CHECK(sizeof(struct wire_Copy2D) == 64, "wire_Copy2D");
 
-// part of the image whose SHA-256 is hash0..hash3 (little-endian words of the digest)
+// part of the image whose BLAKE2b-256 is hash0..hash3 (little-endian words of the digest)
 // `length` bytes of payload follow.
 struct wire_ModulePiece {
   struct wire_header header;
@@ -840,6 +844,40 @@ struct wire_SurfaceReferenceSet {
   uint64_t array;
 };
 WIRE_CHECK(sizeof(struct wire_SurfaceReferenceSet) == 24, "wire_SurfaceReferenceSet");
+
+// of a wire_tensor, a map for this address, and maps for two others where the driver makes them
+// tensor follows, padded to 8.
+struct wire_TensorMapEncode {
+  struct wire_request request;
+  uint64_t address;
+  uint32_t tensor_size;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_TensorMapEncode) == 32, "wire_TensorMapEncode");
+// maps follows.
+struct wire_TensorMapEncode_reply {
+  struct wire_reply reply;
+  uint32_t maps_size;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_TensorMapEncode_reply) == 32, "wire_TensorMapEncode_reply");
+
+// the map with another address, where the guest has not learnt how
+// map follows, padded to 8.
+struct wire_TensorMapReplace {
+  struct wire_request request;
+  uint64_t address;
+  uint32_t map_size;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_TensorMapReplace) == 32, "wire_TensorMapReplace");
+// map follows.
+struct wire_TensorMapReplace_reply {
+  struct wire_reply reply;
+  uint32_t map_size;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_TensorMapReplace_reply) == 32, "wire_TensorMapReplace_reply");
 
 // makes the stream send WIRE_CALL and wait until HostFunctionDone says that the guest has returned from it; kind is an enum wire_function
 struct wire_HostFunction {
@@ -1396,6 +1434,25 @@ struct wire_PinnedMap {
 };
 WIRE_CHECK(sizeof(struct wire_PinnedMap) == 32, "wire_PinnedMap");
 
+// whether so much memory can be mapped now, or made, or be that of arrays; asked near the limit (wire_near_limit)
+struct wire_MemoryRoom {
+  struct wire_request request;
+  uint64_t size;
+};
+WIRE_CHECK(sizeof(struct wire_MemoryRoom) == 24, "wire_MemoryRoom");
+struct wire_MemoryRoom_reply {
+  struct wire_reply reply;
+};
+WIRE_CHECK(sizeof(struct wire_MemoryRoom_reply) == 24, "wire_MemoryRoom_reply");
+
+// asks for a WIRE_PASSED with this place when all that was put on the stream before is done
+struct wire_StreamMark {
+  struct wire_header header;
+  uint64_t stream;
+  uint64_t place;
+};
+WIRE_CHECK(sizeof(struct wire_StreamMark) == 24, "wire_StreamMark");
+
 // For logs: X(op, name).
 #define WIRE_OPS(X) \
   X(1, cuCtxSetLimit) \
@@ -1460,6 +1517,8 @@ WIRE_CHECK(sizeof(struct wire_PinnedMap) == 32, "wire_PinnedMap");
   X(1203, ReferenceGet) \
   X(1204, TextureReferenceSet) \
   X(1205, SurfaceReferenceSet) \
+  X(1206, TensorMapEncode) \
+  X(1207, TensorMapReplace) \
   X(1220, HostFunction) \
   X(1221, HostFunctionDone) \
   X(1222, StreamValues) \
@@ -1502,6 +1561,8 @@ WIRE_CHECK(sizeof(struct wire_PinnedMap) == 32, "wire_PinnedMap");
   X(1324, RegionTaken) \
   X(1325, ModuleTake) \
   X(1326, PinnedMap) \
+  X(1327, MemoryRoom) \
+  X(1328, StreamMark) \
 
 
 #endif

@@ -6,8 +6,8 @@ import type { Facts } from './facts.js';
 import { knownToStart, type Work, works } from './work.js';
 
 export type CallClass = 'local' | 'posted' | 'deferred' | 'round-trip';
-export type Needs = 'nothing' | 'init' | 'object' | 'context';
-export const handleKinds = ['stream', 'event', 'module', 'function', 'array', 'reference'] as const;
+export type Needs = 'nothing' | 'init' | 'object' | 'stream' | 'context';
+const handleKinds = ['stream', 'event', 'module', 'function', 'array', 'reference'] as const;
 export type HandleKind = (typeof handleKinds)[number];
 
 /** What a parameter or field is on the wire. */
@@ -87,7 +87,20 @@ export function located<T extends { at: string }, R>(item: T, make: (item: T) =>
   }
 }
 
-const needs: Needs[] = ['nothing', 'init', 'object', 'context'];
+/** In C: the stream that a call with these parameters names; null: it names none. */
+export function streamOf(parameters: readonly Parameter[]): string | null {
+  const stream = parameters.find(({ type }) => type === 'CUstream');
+  if (stream) return stream.name;
+  const config = parameters.find(({ type }) => /\bCUlaunchConfig\b/.test(type));
+  return config ? `${config.name} ? ${config.name}->hStream : NULL` : null;
+}
+
+/** A call that names a stream needs no current context: the stream knows its own. */
+function ownNeeds(ofFamily: Needs, parameters: readonly Parameter[]): Needs {
+  return ofFamily === 'context' && streamOf(parameters) !== null ? 'stream' : ofFamily;
+}
+
+const needs: Needs[] = ['nothing', 'init', 'object', 'stream', 'context'];
 const classes: CallClass[] = ['local', 'posted', 'deferred', 'round-trip'];
 const callKeys = [
   'id',
@@ -122,7 +135,7 @@ interface RawEntry {
   [key: string]: unknown;
 }
 
-export function parseRole(text: string): Role | undefined {
+function parseRole(text: string): Role | undefined {
   const [head = '', ...rest] = text.trim().split(/\s+/);
   if (head === 'out' || head === 'string' || head === 'bytes') return { role: head };
   if (head === 'address') return { role: 'address', size: rest };
@@ -245,7 +258,7 @@ export function readFamily(file: string, text: string, facts: Facts): Api {
       at: where(at),
       family,
       class: entry['class'] as CallClass,
-      needs: (entry['needs'] ?? familyNeeds) as Needs,
+      needs: (entry['needs'] as Needs | undefined) ?? ownNeeds(familyNeeds, parameters),
       parameters,
       guest: entry['class'] === 'local' || entry['guest'] === 'hand' ? 'hand' : 'generated',
       uses: listOf(entry, 'uses', name, at),

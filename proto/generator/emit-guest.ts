@@ -1,6 +1,6 @@
 // guest-lib/generated: the exported entry points of every described call, and the functions that
 // put a command into the batch.
-import { type Api, type Call, type Command, located, type Parameter } from './api.js';
+import { type Api, type Call, type Command, located, type Parameter, streamOf } from './api.js';
 import { banner } from './banner.js';
 import { asks, isBlob, wireField, wireType } from './emit-wire.js';
 
@@ -195,11 +195,21 @@ function generatedBody(call: Call, target: Call, command: Command): string {
   return `${text}  answer_free(&answer);\n  return result;\n`;
 }
 
+/**
+ * Whether the call may take room in a stream and put nothing there (streams/room.h). Launches give it back themselves
+ * where that is so, as others are not to pay for it.
+ */
+const mayLeaveRoom = (call: Call) =>
+  call.starts !== 'kernel' && (call.starts !== undefined || call.variants.length > 0);
+
 function entry(call: Call, api: Api): string {
   const variant = call.variants.length > 0;
   const parameters = cParameters(call.parameters);
   const names = call.parameters.map((p) => p.name);
-  const needs = `NEEDS_${call.needs.toUpperCase()}`;
+  const needs =
+    call.needs === 'stream'
+      ? `needs_of(${streamOf(call.parameters)})`
+      : `NEEDS_${call.needs.toUpperCase()}`;
   let text = '';
   if (call.guest === 'generated') {
     const target = call.as ? api.calls.find((c) => c.name === call.as) : call;
@@ -211,10 +221,11 @@ function entry(call: Call, api: Api): string {
   }
   const own = variant ? `${parameters}, int per_thread` : parameters;
   const ownNames = variant ? [...names, 'per_thread'] : names;
+  const made = `guest_${call.name}(${ownNames.join(', ')})`;
   // What is watched lies apart: it costs the others no more than the question.
   text += `ALWAYS_INLINE CUresult call_${call.name}(${own}) {
   CUresult result = guest_enter(CALL_${call.name}, ${needs});
-${call.unsafe ? '  if (!result) result = capture_admit_unsafe();\n' : ''}  return result ? result : guest_${call.name}(${ownNames.join(', ')});
+${call.unsafe ? '  if (!result) result = capture_admit_unsafe();\n' : ''}  return result ? result : ${mayLeaveRoom(call) ? `stream_leave_room(${made})` : made};
 }
 WATCHED CUresult watched_${call.name}(${own}) {
   struct watched watched;

@@ -92,7 +92,7 @@ export function layoutChecks(declarations: Declaration[], check: string): string
 }
 
 /** Functions whose header needs GL, EGL or VDPAU have no prototype here: only their names are known. */
-export function prototypes(facts: Facts): string {
+function prototypes(facts: Facts): string {
   let text = '';
   for (const [abi, f] of Object.entries(facts.functions)) {
     if (!f.parameters) continue;

@@ -4,6 +4,7 @@ import { type Api, type Command, located, type Parameter } from './api.js';
 import { banner } from './banner.js';
 import { addressSize } from './emit-guest.js';
 import { asks, isBlob, wireField } from './emit-wire.js';
+import { type Facts, sinceWhen } from './facts.js';
 
 /** Argument of the driver call for one parameter, once checked. */
 function argument(p: Parameter, command: Command): string {
@@ -33,7 +34,7 @@ function passage(command: Command, all: Parameter[]): string {
   const target = all.find((p) => p.role.role === 'address');
   const bytes =
     target?.role.role === 'address' ? addressSize(target.role.size, (n) => `q->${n}`) : '0';
-  return `      Gate::Pass pass = ${starts(command)}(s.gate()).pass(${stream.name}_object, ${bytes});\n`;
+  return `      Gate::Pass pass = ${starts(command)}(s.gate()).move(${stream.name}_object, ${bytes});\n`;
 }
 
 const objectTypes = {
@@ -73,7 +74,7 @@ function generatedCase(command: Command, all: Parameter[]): string {
   if (command.starts) {
     if (asks(command) || consumed) throw new Error(`${command.name}: needs \`server: hand\``);
     text += passage(command, all);
-    return `${text}      return s.posted(h->op, pass.did(${driver}));\n`;
+    return `${text}      return s.posted(h->op, pass.started(${driver}));\n`;
   }
   if (asks(command)) {
     const outs = command.reply;
@@ -188,6 +189,33 @@ ${api.commands.map((command) => located(command, (c) => dispatchCase(c, api))).j
 }
 
 }  // namespace outboard
+`;
+}
+
+/** NVIDIA's oldest driver that is served, by its release and its CUDA version. */
+export const oldestDriver = { release: '550', cuda: '12.4', version: 12040 };
+
+/** By function that is newer than the oldest driver, what does the same there. */
+export const standIns: Readonly<Record<string, string>> = {
+  cuEventElapsedTime_v2: 'cuEventElapsedTime',
+};
+
+/** X-list of the driver functions that the oldest driver lacks, with the version of CUDA they came with. */
+export function emitDriverVersions(facts: Facts): string {
+  const later = [...sinceWhen(facts)].filter(([, version]) => version > oldestDriver.version);
+  later.sort(([a], [b]) => (a < b ? -1 : 1));
+  return `${banner('emit-server.ts', 'proto/facts')}
+// The oldest driver that is served, and X(name, version): what came after it, with which CUDA.
+#pragma once
+#define OUTBOARD_OLDEST_DRIVER ${oldestDriver.version}
+#define OUTBOARD_OLDEST_DRIVER_TEXT "${oldestDriver.release} (CUDA ${oldestDriver.cuda})"
+#define OUTBOARD_LATER_CALLS(X) \\
+${later.map(([name, version]) => `  X(${name}, ${version}) \\\n`).join('')}
+// X(name, other): of them, what has another function in its place in older drivers.
+#define OUTBOARD_STAND_INS(X) \\
+${Object.entries(standIns)
+  .map(([name, other]) => `  X(${name}, ${other}) \\\n`)
+  .join('')}
 `;
 }
 

@@ -48,3 +48,11 @@ export interface Facts {
 export function readFacts(file: string): Facts {
   return JSON.parse(readFileSync(file, 'utf8')) as Facts;
 }
+
+/** By function, the first version of CUDA that has it: 12040 is 12.4. */
+export function sinceWhen(facts: Facts): Map<string, number> {
+  const since = new Map<string, number>();
+  for (const [, version, , abi] of facts.lookups)
+    since.set(abi, Math.min(version, since.get(abi) ?? version));
+  return since;
+}

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Api, ApiError, readApi } from './api.js';
+import { emitDriverSymbols, emitSymbolDocs, readSymbols } from './driver-symbols.js';
 import { type Callers, emitCoverage } from './emit-docs.js';
 import {
   emitEntryCalls,
@@ -15,7 +16,12 @@ import { emitFields } from './emit-fields.js';
 import { emitGuestEntries, emitGuestHeader } from './emit-guest.js';
 import { emitHeader } from './emit-header.js';
 import { emitNvmlCalls, emitNvmlDocs, emitNvmlEntries, emitNvmlHeader } from './emit-nvml.js';
-import { emitDispatch, emitDispatchHeader, emitDriverCalls } from './emit-server.js';
+import {
+  emitDispatch,
+  emitDispatchHeader,
+  emitDriverCalls,
+  emitDriverVersions,
+} from './emit-server.js';
 import { emitWire } from './emit-wire.js';
 import { type Facts, readFacts } from './facts.js';
 import { emitIds, type Ids, readIds, recordIds } from './ids.js';
@@ -54,12 +60,13 @@ export function texts(
     ['api-server/generated/dispatch.h', emitDispatchHeader(api)],
     ['api-server/generated/dispatch.cc', emitDispatch(api)],
     ['api-server/generated/driver_calls.h', emitDriverCalls(api)],
+    ['api-server/generated/driver_versions.h', emitDriverVersions(facts)],
     ['docs/coverage.md', emitCoverage(facts, api, callers)],
   ]);
 }
 
 /** Those of the second library. */
-export function nvmlTexts(facts: NvmlFacts, api: NvmlApi): Map<string, string> {
+function nvmlTexts(facts: NvmlFacts, api: NvmlApi): Map<string, string> {
   return new Map([
     ['nvml/generated/nvml_api.h', emitNvmlHeader(facts)],
     ['nvml/generated/nvml_calls.h', emitNvmlCalls(facts, api)],
@@ -80,12 +87,23 @@ export function readCallers(): Callers {
   );
 }
 
-export function generate(): Map<string, string> {
+/** What the executor needs of the driver. */
+function symbolTexts(facts: Facts, api: Api): Map<string, string> {
+  const groups = readSymbols(path.join(root, 'proto/driver-symbols.yaml'), facts);
+  return new Map([
+    ['api-server/generated/driver_symbols.h', emitDriverSymbols(groups)],
+    ['docs/driver-symbols.md', emitSymbolDocs(groups, facts, api)],
+  ]);
+}
+
+function generate(): Map<string, string> {
   const facts = readFacts(path.join(root, 'proto/facts/cuda-13.5.json'));
   const folder = path.join(root, 'proto/api');
   const nvml = readNvmlFacts(path.join(root, 'proto/facts/nvml-13.5.json'));
+  const api = readApi(folder, facts);
   return new Map([
-    ...texts(facts, readApi(folder, facts), readIds(path.join(folder, 'ids.json')), readCallers()),
+    ...texts(facts, api, readIds(path.join(folder, 'ids.json')), readCallers()),
+    ...symbolTexts(facts, api),
     ...nvmlTexts(nvml, readNvmlApi(path.join(root, 'proto/api-nvml'), nvml)),
   ]);
 }

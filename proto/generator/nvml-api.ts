@@ -15,7 +15,7 @@ export interface NvmlFacts {
 }
 
 /** Where an answer comes from, for people. */
-export const sources = ['library', 'session', 'monitor', 'GPU'] as const;
+const sources = ['library', 'session', 'monitor', 'GPU'] as const;
 export type Source = (typeof sources)[number];
 
 export type NvmlAnswer =

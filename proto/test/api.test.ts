@@ -29,7 +29,7 @@ const bad: { name: string; text: string; says: string }[] = [
   {
     name: 'an unknown need',
     text: lines(tiny, 'needs: everything'),
-    says: 'bad.yaml:2: family: needs must be nothing or init or object or context',
+    says: 'bad.yaml:2: family: needs must be nothing or init or object or stream or context',
   },
   {
     name: 'the same call twice in a file',

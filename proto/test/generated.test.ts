@@ -3,11 +3,34 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
+import { ApiError } from '../generator/api.js';
+import { emitDriverSymbols, readSymbols } from '../generator/driver-symbols.js';
+import { readFacts } from '../generator/facts.js';
 import { readCallers, root, stale } from '../generator/main.js';
 import { goldenFiles } from './golden.js';
 
 t.test('every generated file is up to date', async (t) => {
   t.same(stale(), [], 'run `npm run generate` and commit what it writes');
+});
+
+t.test('what the executor needs of a driver is one that exists, with a reason', async (t) => {
+  const facts = readFacts(path.join(root, 'proto/facts/cuda-13.5.json'));
+  const refuses = (text: string, message: RegExp) =>
+    t.throws(() => readSymbols(path.join(t.testdir({ 'a.yaml': text }), 'a.yaml'), facts), {
+      constructor: ApiError,
+      message,
+    });
+  const group = (symbols: string, more = '') =>
+    `- list: HAND\n  for: tests\n${more}  symbols: ${symbols}\n`;
+  refuses(group('cuInit cuNothing'), /cuNothing is no function of the driver/);
+  refuses(group('cuInit') + group('cuInit'), /cuInit is there twice/);
+  refuses('- list: HAND\n  symbols: cuInit\n', /without `list` or `for`/);
+  refuses(group('cuCtxRecordEvent'), /came after CUDA 12.4: say `without`/);
+  const good = path.join(
+    t.testdir({ 'a.yaml': group('cuCtxRecordEvent', '  without: it is not\n') }),
+    'a.yaml',
+  );
+  t.match(emitDriverSymbols(readSymbols(good, facts)), /OUTBOARD_DRIVER_HAND\(X\)/);
 });
 
 t.test('every call that is served is made by a program', async (t) => {

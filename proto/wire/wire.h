@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 // Raised when a change would let two versions misread each other. Append-only additions do not.
-#define WIRE_PROTOCOL 1
+#define WIRE_PROTOCOL 2
 
 #define WIRE_PREFACE_MAGIC "OUTBOARD"
 #define WIRE_PREFACE_BYTES 16
@@ -23,7 +23,15 @@
 #define WIRE_WINDOW_BASE 0x400000000000ull
 #define WIRE_WINDOW_SIZE (1ull << 40)
 #endif
+
+// What sizes and addresses of memory are multiples of, unless the Welcome says otherwise: what the
+// device's driver gives memory in, which is not less than WIRE_GRANULE_LEAST.
 #define WIRE_GRANULE (2ull << 20)
+#define WIRE_GRANULE_LEAST (64ull << 10)
+#define WIRE_GRANULE_MOST (1ull << 30)
+static inline int wire_is_granule(uint64_t bytes) {
+  return !(bytes & (bytes - 1)) && bytes >= WIRE_GRANULE_LEAST && bytes <= WIRE_GRANULE_MOST;
+}
 
 // A frame that is not bulk fits in the server's receive buffer with room to spare.
 #define WIRE_FRAME_MAX (64u << 10)
@@ -52,6 +60,20 @@ static inline uint64_t wire_limit_bytes(unsigned limit, uint64_t threads) {
     default:
       return 0;
   }
+}
+
+// From here on, in bytes, memory that a session takes is near its limit: the guest asks before it
+// takes more (MemoryRoom). Below it memory is taken without asking, so nothing that the guest does
+// not count, as the stacks of its kernels, may take what is below.
+static inline uint64_t wire_near_limit(uint64_t limit) { return limit - limit / 4; }
+
+// How many pieces of a download the server has on the program's stream at once, where its streams
+// take so many operations (0: any number). What is more goes by a stream aside.
+#define WIRE_DOWNLOAD_PIECES 64u
+static inline unsigned wire_download_pieces(unsigned stream_operations) {
+  const unsigned part = stream_operations / 8;
+  if (!stream_operations || part > WIRE_DOWNLOAD_PIECES) return WIRE_DOWNLOAD_PIECES;
+  return part ? part : 1;
 }
 
 // Slots of the region that guest and server share, of either kind at most: bits of a mask.
@@ -103,6 +125,7 @@ enum wire_push {
   WIRE_CALL = 0x8007,    // struct wire_call: a stream has come to a function of the program
   WIRE_ERRORS = 0x8008,  // struct wire_output: text for standard error
   WIRE_PLACED = 0x8009,  // struct wire_placed: part of a download that lies in shared memory
+  WIRE_PASSED = 0x800a,  // struct wire_passed: a stream has come beyond a StreamMark
 };
 
 // The results that the call's reply struct adds are there when `result` is 0.
@@ -143,12 +166,19 @@ struct wire_done {
   uint64_t request;  // the query that asked for it
 };
 
+// What the guest has counted for the stream up to that mark.
+struct wire_passed {
+  struct wire_header header;
+  uint64_t stream;
+  uint64_t place;
+};
+
 struct wire_fault {
   struct wire_header header;
   int32_t result;
   uint16_t op;
   uint16_t pad;
-  uint64_t sequence;  // which posted command of the session, from 1
+  uint64_t posted_number;  // of the posted commands of the session alone, counted from 1
 };
 
 // The stream waits until HostFunctionDone names the call.
@@ -182,6 +212,7 @@ WIRE_CHECK(sizeof(struct wire_data) == 32, "wire_data");
 WIRE_CHECK(sizeof(struct wire_placed) == 40, "wire_placed");
 WIRE_CHECK(sizeof(struct wire_output) == 16, "wire_output");
 WIRE_CHECK(sizeof(struct wire_done) == 24, "wire_done");
+WIRE_CHECK(sizeof(struct wire_passed) == 24, "wire_passed");
 WIRE_CHECK(sizeof(struct wire_fault) == 24, "wire_fault");
 WIRE_CHECK(sizeof(struct wire_end) == 16, "wire_end");
 WIRE_CHECK(sizeof(struct wire_call) == 32, "wire_call");
@@ -273,6 +304,27 @@ struct wire_block_shape {
   uint64_t shared;
 };
 
+// A tensor that a map is wanted of, but for its address. What has no meaning for its kind or its
+// rank is 0, so that one tensor has one description.
+enum { WIRE_TENSOR_TILED, WIRE_TENSOR_IM2COL, WIRE_TENSOR_IM2COL_WIDE, WIRE_TENSOR_KINDS };
+struct wire_tensor {
+  uint32_t kind;
+  uint32_t type, rank, interleave, swizzle, promotion, fill;
+  uint32_t mode;  // of WIRE_TENSOR_IM2COL_WIDE
+  int32_t lower[3], upper[3];
+  uint32_t channels, pixels;
+  uint32_t box[5], steps[5];
+  uint64_t sizes[5], strides[4];
+};
+// With a map come two for other addresses, which have these bits of the first one's changed: from
+// them the guest learns where in a map the address is.
+#define WIRE_TENSOR_MAP_BYTES 128
+#define WIRE_TENSOR_MAPS 3
+#define WIRE_TENSOR_LOWEST_BIT 5
+#define WIRE_TENSOR_BITS 42
+#define WIRE_TENSOR_CHANGE1 0x00007fffffffffe0ull
+#define WIRE_TENSOR_CHANGE2 0x00002d15e3a4c620ull
+
 // An attribute of a launch: CUlaunchAttributeID, and its value in words (launch_attributes of the
 // guest and the server agree on them). Events are the guest's handles.
 #define WIRE_LAUNCH_ATTRIBUTES 16
@@ -290,6 +342,10 @@ enum wire_image_kind {
   WIRE_IMAGE_PTX = 3,
   WIRE_IMAGE_INPUT = 4,  // of a link, whatever it is: the only part, and never loaded
 };
+// A server takes none that has more bytes than this, and at a time no more, of so many images, that
+// no command has used yet.
+#define WIRE_IMAGE_MAX (512ull << 20)
+#define WIRE_IMAGES_COMING 16
 struct wire_image_part {
   uint32_t kind;
   uint32_t pad;
@@ -308,6 +364,7 @@ WIRE_CHECK(sizeof(struct wire_parameter) == 8, "wire_parameter");
 WIRE_CHECK(sizeof(struct wire_variable) == 24, "wire_variable");
 WIRE_CHECK(sizeof(struct wire_description) == 104, "wire_description");
 WIRE_CHECK(sizeof(struct wire_block_shape) == 16, "wire_block_shape");
+WIRE_CHECK(sizeof(struct wire_tensor) == 176, "wire_tensor");
 WIRE_CHECK(sizeof(struct wire_launch_attribute) == 32, "wire_launch_attribute");
 WIRE_CHECK(sizeof(struct wire_image_part) == 16, "wire_image_part");
 

@@ -30,6 +30,7 @@ const native = [
   'software-device/libcuda.so',
   'software-device/libcuda.so.1',
   'software-device/software-device-check',
+  'software-device/software-device-nvml.so',
 ];
 const programs = [
   'api-server/outboard-confine',
@@ -59,6 +60,7 @@ const license = /^(?:licen[sc]e|copying|notice)/i;
  * @property {string} name
  * @property {string} version
  * @property {string} license an SPDX expression
+ * @property {boolean} optional only needed by optional dependencies
  */
 
 /** Production packages that are installed here, as package-lock.json has them. @returns {NpmPackage[]} */
@@ -72,23 +74,31 @@ export function productionPackages() {
     // Binaries for other machines are optional and absent.
     if (!existsSync(manifest) && optional) continue;
     const { name, version, license } = JSON.parse(readFileSync(manifest, 'utf8'));
-    found.push({ path, name, version, license });
+    found.push({ path, name, version, license, optional: optional === true });
   }
   return found;
 }
 
-/** Fills `target`, which becomes /usr/lib/outboard. @param {string} target */
-export async function stageTree(target) {
+/**
+ * Fills `target`, which becomes /usr/lib/outboard.
+ * @param {string} target
+ * @param {{ parts?: string[], native?: string[], optional?: boolean }} [more] what else runs there: folders of build/js,
+ *   programs of build; and whether packages come along that are optional dependencies
+ */
+export async function stageTree(target, more = {}) {
+  const { parts: moreParts = [], native: morePrograms = [], optional = true } = more;
   copy(join(root, 'bin', 'outboard.mjs'), join(target, 'bin', 'outboard.mjs'), 0o755);
   copy(join(root, 'proto', 'control.proto'), join(target, 'proto', 'control.proto'));
   put(join(target, 'package.json'), manifest());
-  for (const file of compiled()) copy(file, join(target, 'build', 'js', relative(js, file)));
-  for (const file of native) {
-    const mode = programs.includes(file) ? 0o755 : 0o644;
+  for (const file of compiled([...parts, ...moreParts]))
+    copy(file, join(target, 'build', 'js', relative(js, file)));
+  for (const file of [...native, ...morePrograms]) {
+    const mode = [...programs, ...morePrograms].includes(file) ? 0o755 : 0o644;
     copy(join(build, file), join(target, 'build', file), mode);
   }
   stageFolder(join(build, 'web'), join(target, 'build', 'web'), (name) => !name.startsWith('.'));
-  for (const { path } of productionPackages()) stagePackage(path, target);
+  for (const one of productionPackages())
+    if (optional || !one.optional) stagePackage(one.path, target);
   await strip(files(target).filter(isNative));
 }
 
@@ -99,10 +109,10 @@ function manifest() {
   return `${JSON.stringify({ name, version, description, license, type, engines, bin }, null, 2)}\n`;
 }
 
-/** The JavaScript that runs, with what it imports from elsewhere. */
-function compiled() {
+/** The JavaScript that runs, with what it imports from elsewhere. @param {string[]} folders of build/js */
+function compiled(folders) {
   const wanted = new Set(
-    parts.flatMap((part) =>
+    folders.flatMap((part) =>
       files(join(js, part)).filter((file) => code.test(file) && !notRun.test(file)),
     ),
   );

@@ -1,10 +1,10 @@
 // Tests of the native code, as ctest runs them; each of its tests counts as one.
 import { existsSync, readFileSync, rmSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { captured, logged, logPath, newLog } from '../setup/command.mjs';
 import { testPreset } from '../setup/presets.mjs';
 import { SetupError } from '../setup/step.mjs';
+import { testsAtOnce } from './at-once.mjs';
 import { parseJunit } from './junit.mjs';
 import { emptyRow } from './summary.mjs';
 
@@ -39,7 +39,7 @@ export async function ctestRow({ name, preset, env, pattern, noNvcc }) {
  * @param {string} folder
  * @returns {Promise<{ index: number, name: string, labels: string[] }[]>}
  */
-async function listTests(folder) {
+export async function listTests(folder) {
   const { status, output } = await captured(['ctest', '--test-dir', folder, '--show-only=json-v1']);
   if (status !== 0) throw new SetupError(`ctest cannot list the tests of ${folder}:\n${output}`);
   const { tests } = JSON.parse(output.slice(output.indexOf('{')));
@@ -65,7 +65,7 @@ async function runTests(row, folder, tests, env) {
     log,
     [
       ...['ctest', '--test-dir', folder, '--output-on-failure', '--output-junit', junit],
-      ...['--test-output-size-failed', '65536', '-j', String(availableParallelism())],
+      ...['--test-output-size-failed', '65536', '-j', String(testsAtOnce())],
       ...['-I', `0,0,0,${tests.map(({ index }) => index).join(',')}`],
     ],
     { env },

@@ -31,6 +31,16 @@ export function shellScripts(files) {
   });
 }
 
+/** Sources of tests in TypeScript, as a person names them: what `compiledTests` will be, once compiled. */
+export function testSources() {
+  const parts = glob(`${root}/*`).filter((path) => !/\/(?:node_modules|build)$/.test(path));
+  const depths = ['', '/*', '/*/*', '/*/*/*'];
+  return parts
+    .flatMap((part) => depths.flatMap((depth) => glob(`${part}${depth}/*.test.ts`)))
+    .map((path) => path.slice(root.length + 1))
+    .filter((path) => /\/test\//.test(path));
+}
+
 /** Compiled tests: every *.test.js below a folder named test. */
 export function compiledTests() {
   const depths = ['', '/*', '/*/*', '/*/*/*', '/*/*/*/*'];

@@ -1,11 +1,11 @@
 // Tests in TypeScript (tap): each compiled test file is run by itself, a few at a time.
 import { spawn } from 'node:child_process';
 import { createWriteStream, mkdirSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
 import { finished } from 'node:stream/promises';
 import { js, root } from '../../bin/paths.mjs';
 import { logs } from '../setup/command.mjs';
+import { testsAtOnce } from './at-once.mjs';
 import { compiledTests } from './sources.mjs';
 import { emptyRow } from './summary.mjs';
 
@@ -37,7 +37,7 @@ export async function tapRow({ env, pattern }) {
       process.exit(130);
     });
   }
-  await Promise.all(Array.from({ length: Math.min(2, availableParallelism()) }, worker));
+  await Promise.all(Array.from({ length: Math.min(4, testsAtOnce()) }, worker));
   row.seconds = (performance.now() - started) / 1000;
   return row;
 }

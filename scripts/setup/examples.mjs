@@ -7,7 +7,7 @@ import { build, root } from '../../bin/paths.mjs';
 import { SetupError } from './step.mjs';
 
 /**
- * @param {(detail?: string) => void} begin
+ * @param {import('./step.mjs').Begin} begin
  * @param {import('./nvcc.mjs').Nvcc} nvcc
  * @param {{ names: string[], tests: boolean }} options names: these of examples/, or all where there
  *   are none; tests: what only tests run, too
@@ -15,18 +15,27 @@ import { SetupError } from './step.mjs';
 export async function ensureExamples(begin, nvcc, { names, tests }) {
   const script = join(root, 'examples', 'build.mjs');
   if (!existsSync(script)) return;
-  const { buildExamples } = await import(pathToFileURL(script).href);
+  const { buildExamples, examples, listPrograms } = await import(pathToFileURL(script).href);
+  const parts = [{ sources: examples, names, out: join(build, 'examples') }];
+  const sources = join(root, 'test', 'programs');
+  if (tests && existsSync(join(sources, 'programs.json'))) {
+    parts.push({ sources, names: [], out: join(build, 'test-programs') });
+    // In the bundle for a day on a GPU.
+    parts.push({ sources: join(root, 'bench', 'quota'), names: [], out: join(build, 'bench') });
+  }
+  const counts = parts.map((part) => part.names.length || listPrograms(part.sources).length);
+  const all = counts.reduce((sum, count) => sum + count, 0);
+  let done = 0;
+  const options = {
+    nvcc: nvcc.path,
+    libcuda: join(build, 'software-device'),
+    log: () => begin().progress(`${done}/${all}`),
+    done: () => {
+      done++;
+    },
+  };
   try {
-    const common = {
-      nvcc: nvcc.path,
-      libcuda: join(build, 'software-device'),
-      log: () => begin(),
-    };
-    await buildExamples({ ...common, names, out: join(build, 'examples') });
-    const sources = join(root, 'test', 'programs');
-    if (tests && existsSync(join(sources, 'programs.json'))) {
-      await buildExamples({ ...common, sources, out: join(build, 'test-programs') });
-    }
+    for (const part of parts) await buildExamples({ ...options, ...part });
   } catch (error) {
     throw new SetupError(/** @type {Error} */ (error).message);
   }

@@ -12,7 +12,24 @@ import { buildPreset, presetsFile } from './presets.mjs';
  * @param {import('./presets.mjs').BuildName} name
  */
 export async function ensureNative(begin, name) {
-  const { title, configured, folder, targets } = buildPreset(name);
+  const { title, folder, targets } = buildPreset(name);
+  const log = await ensureConfigured(begin, name);
+  // Only ninja knows whether there is work; its first line that tells of some announces the step.
+  const onOutput = (/** @type {string} */ text) => {
+    const [last] = [...text.matchAll(/^\[(\d+\/\d+)\] (?!Re-checking)/gm)].slice(-1);
+    if (last) begin().progress(last[1] ?? '');
+  };
+  await mustRun(`The ${title}`, log, ['ninja', '-C', folder, ...targets], { onOutput });
+}
+
+/**
+ * As far as CMake goes, which knows what tests there will be; nothing is compiled.
+ * @param {import('./step.mjs').Begin} begin
+ * @param {import('./presets.mjs').BuildName} name
+ * @returns {Promise<string>} the name of the log
+ */
+export async function ensureConfigured(begin, name) {
+  const { title, configured, folder } = buildPreset(name);
   const log = folder === build ? 'native' : `native-${folder.slice(build.length + 1)}`;
   newLog(log);
   mkdirSync(folder, { recursive: true });
@@ -22,12 +39,7 @@ export async function ensureNative(begin, name) {
     await mustRun(`Configuring the ${title}`, log, argv);
     writeFileSync(stampIn(folder), stampOf(configured));
   }
-  // Only ninja knows whether there is work; its first line that tells of some announces the step.
-  const onOutput = (/** @type {string} */ text) => {
-    const [last] = [...text.matchAll(/^\[(\d+\/\d+)\] (?!Re-checking)/gm)].slice(-1);
-    if (last) begin().progress(last[1] ?? '');
-  };
-  await mustRun(`The ${title}`, log, ['ninja', '-C', folder, ...targets], { onOutput });
+  return log;
 }
 
 /** @param {string} folder */

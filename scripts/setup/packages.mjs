@@ -38,13 +38,13 @@ export const packages = [
   },
   {
     name: 'libmd-dev',
-    why: 'hashes that name modules by their content',
+    why: 'the hash of an answer that cudart checks',
     neededFor: 'build',
     headers: ['sha2.h'],
   },
   {
     name: 'libsodium-dev',
-    why: 'hashes that name uploads by their content',
+    why: 'hashes that name modules and uploads by their content',
     neededFor: 'build',
     headers: ['sodium.h'],
   },

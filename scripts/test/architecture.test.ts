@@ -5,6 +5,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { build, root } from '../../bin/paths.mjs';
+import { mustBeBuilt } from '../../test/support/paths.js';
 
 const text = (file: string) => readFileSync(path.join(root, file), 'utf8');
 
@@ -94,8 +95,8 @@ interface Layered {
 const layered: Layered[] = [
   {
     folder: 'api-server/executor',
-    readme: 'api-server/README.md',
-    heading: /^\| in `executor\/` \| holds \|$/m,
+    readme: 'api-server/executor/README.md',
+    heading: /^\| folder \| holds \|$/m,
     target: 'api-server/CMakeFiles/executor.dir',
   },
   {
@@ -120,9 +121,8 @@ interface Unit {
 
 /** What a target is compiled to, of the sources of a folder. */
 function units(target: string, folder: string): Unit[] {
-  const commands = path.join(build, 'compile_commands.json');
-  if (!existsSync(commands)) return [];
-  const listed: { file: string; command: string }[] = JSON.parse(readFileSync(commands, 'utf8'));
+  const commands = readFileSync(path.join(build, 'compile_commands.json'), 'utf8');
+  const listed: { file: string; command: string }[] = JSON.parse(commands);
   return listed
     .map(({ file, command }) => ({ file, output: / -o (\S+) /.exec(command)?.[1] ?? '' }))
     .filter(({ output }) => output.startsWith(`${target}/`))
@@ -195,14 +195,9 @@ for (const { folder, readme, heading, target } of layered) {
 
   if (target === undefined) continue;
   t.test(`${folder}: calls go up its table`, async (t) => {
+    mustBeBuilt('compile_commands.json');
     const made = units(target, folder);
-    const missing = made.filter(({ object }) => !existsSync(path.join(build, object)));
-    if (made.length === 0 || missing.length > 0) {
-      const what = missing[0] ? `${missing.length} of ${made.length} objects, such as` : 'all of';
-      const where = path.join(build, missing[0]?.object ?? target);
-      t.fail(`not built: ${what} ${where}; npm run build makes them`);
-      return;
-    }
+    mustBeBuilt(...made.map(({ object }) => object));
     t.same(
       made.filter(({ sources }) => new Set(sources.map(place)).size > 1),
       [],

@@ -15,6 +15,8 @@ t.test('every library is packed, by both names, as a file', async (t) => {
     for (const name of libraries) {
       t.ok(files.includes(`build/${folder}/${name}`), `${folder}/${name} is packed`);
       t.ok(lstatSync(join(build, folder, name)).isFile(), `${folder}/${name} is a file`);
+      // The server opens this one by its path.
+      if (name === 'software-device-nvml.so') continue;
       const plain = name.replace(/\.1$/, '');
       for (const both of [plain, `${plain}.1`]) t.ok(libraries.includes(both), `${folder}/${both}`);
     }

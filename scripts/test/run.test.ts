@@ -1,8 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import t from 'tap';
 
+const { OUTBOARD_BUILD } = process.env;
 process.env['OUTBOARD_BUILD'] = t.testdirName;
 const { mustRun, newLog, which } = await import('../setup/command.mjs');
 const { glob } = await import('../setup/glob.mjs');
@@ -65,6 +67,37 @@ t.test('npm test ends with the count even when it cannot start', async (t) => {
     t.match(result.stderr, /\S/);
     t.notMatch(result.stderr, / at .*\.mjs:\d+/, 'a sentence, not a stack trace');
   }
+});
+
+t.test('npm test tells what it can be told, and of a pattern that matches nothing', async (t) => {
+  const npmTest = (...args: string[]) =>
+    spawnSync(process.execPath, [join(root, 'scripts', 'test.mjs'), ...args], {
+      encoding: 'utf8',
+      // The build that is there: what is looked for in it is names only.
+      env: { ...process.env, OUTBOARD_BUILD },
+    });
+  const help = npmTest('--help');
+  t.match(help, { status: 0, stderr: '', stdout: /PATTERN[\s\S]*\n {2}lint [\s\S]*\n {2}tsan / });
+  t.notMatch(help.stdout, /\d+ passed/);
+  for (const row of ['tap', 'ctest', 'tap,ctest', 'lint']) {
+    const { status, stdout, stderr } = npmTest('--only', row, 'no-such-thing');
+    t.same([status, stdout], [1, '0 passed, 1 failed\n'], `nothing is built for ${row}`);
+    t.match(stderr, /^\nNo test matches \/no-such-thing\/: /);
+  }
+});
+
+t.test('the sources of tests are those of the compiled ones', async (t) => {
+  const { testSources } = await import('../rows/sources.mjs');
+  const here = relative(root, fileURLToPath(import.meta.url)).replace(/^.*?js\/(.*)js$/, '$1ts');
+  t.ok(testSources().includes(here), here);
+  const script = `import { compiledTests } from ${JSON.stringify(join(root, 'scripts/rows/sources.mjs'))};
+    console.log(JSON.stringify(compiledTests().map((file) => file.replace(/^.*?[/]js[/](.*)js$/, '$1ts'))));`;
+  const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+    encoding: 'utf8',
+    env: { ...process.env, OUTBOARD_BUILD },
+  });
+  const missing = JSON.parse(stdout).filter((source: string) => !testSources().includes(source));
+  t.same(missing, []);
 });
 
 t.test('npm run bench names its suites where there is none of that name', async (t) => {

@@ -153,6 +153,18 @@ struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
 };
 
+// Whose turn it is on a device that other processes have as well. For workers.
+class Turns {
+ public:
+  virtual ~Turns() = default;
+  // Waits until the device is this process's. It is until all who have entered have left.
+  virtual void enter() = 0;
+  virtual void leave() = 0;
+  // Called often by who has entered: where the device has been this process's for long enough and
+  // another one waits, leaves and enters again.
+  virtual void glance() = 0;
+};
+
 struct Launch {
   Kernel *kernel = nullptr;  // translated; kept alive by `keep`
   std::shared_ptr<void> keep;
@@ -160,6 +172,10 @@ struct Launch {
   Dim3 cluster;                   // blocks that run together; divides the grid
   bool explicit_cluster = false;  // the launch or the kernel asked for clusters
   uint32_t dynamic_shared = 0;
+  // Shared memory is handed out in units of so many bytes, a power of two. As on a GPU, a block may
+  // touch all of its last unit, unless it is held to the bytes that it has asked for.
+  uint32_t shared_unit = 128;
+  bool exact_shared = false;
   bool cooperative = false;
   // Of each thread, for calls of unknown depth and alloca: CUDA's stack limit.
   uint32_t stack_bytes = 1024;
@@ -176,6 +192,8 @@ struct Launch {
   // Where the workers count the nanoseconds they spend on it; may be null. Counted before `done`,
   // but for what a worker finds at the very end; and on the way while it takes long.
   std::atomic<uint64_t> *worked_ns = nullptr;
+  // Of a device that is not this process's alone; else null. Outlives the engine.
+  Turns *turns = nullptr;
   // Text of a call of device printf, in order of blocks' execution; may be called from worker
   // threads. False when there is no room for it.
   std::function<bool(std::string_view)> print;

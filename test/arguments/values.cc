@@ -47,7 +47,7 @@ bool is_name(const std::string &type) {
 /** What one library tells otherwise than another: names, and what a session has of a device. */
 bool is_own(const Buffer &buffer) {
   static const Names kinds = {"CUgraphConditionalHandle", "CUipcMemHandle", "CUipcEventHandle",
-                              "CUmemPoolPtrExportData", "CUuuid"};
+                              "CUmemPoolPtrExportData",   "CUuuid",         "CUtensorMap"};
   static const Names names = {"free", "total", "streamId"};
   return is_handle(buffer.type) || is_name(buffer.type) || buffer.type == "void*" ||
          among(kinds, buffer.type) || among(names, buffer.name);
@@ -129,7 +129,10 @@ uint64_t number(const Call &call, const Parameter &parameter) {
                                                           {"maxAniso", 1},
                                                           {"len", 64},
                                                           {"numbytes", 16},
-                                                          {"cudaVersion", 12000}};
+                                                          {"cudaVersion", 12000},
+                                                          {"tensorRank", 3},
+                                                          {"channelsPerPixel", 32},
+                                                          {"pixelsPerColumn", 16}};
   if (parameter.name == "size") {
     if (call.has("LinkAdd")) return strlen(kImage) + 1;
     return call.has("Attributes") ? 64 : kPiece;
@@ -145,20 +148,12 @@ uint64_t number(const Call &call, const Parameter &parameter) {
 }
 
 int enumerator(const std::string &type) {
-  static const std::map<std::string, int> by_type = {{"CUarray_format", 3},
-                                                     {"CUdevice_P2PAttribute", 1},
-                                                     {"CUdevice_attribute", 1},
-                                                     {"CUmemAllocationType", 1},
-                                                     {"CUmemAllocationHandleType", 1},
-                                                     {"CUmemPool_attribute", 4},
-                                                     {"CUmem_advise", 1},
-                                                     {"CUmem_range_attribute", 1},
-                                                     {"CUpointer_attribute", 2},
-                                                     {"CUjitInputType", 1},
-                                                     {"CUstreamCaptureMode", 2},
-                                                     {"CUstreamAttrID", 8},
-                                                     {"CUkernelNodeAttrID", 2},
-                                                     {"CUlibraryOption", 1}};
+  static const std::map<std::string, int> by_type = {
+      {"CUarray_format", 3},      {"CUdevice_P2PAttribute", 1},     {"CUdevice_attribute", 1},
+      {"CUmemAllocationType", 1}, {"CUmemAllocationHandleType", 1}, {"CUmemPool_attribute", 4},
+      {"CUmem_advise", 1},        {"CUmem_range_attribute", 1},     {"CUpointer_attribute", 2},
+      {"CUjitInputType", 1},      {"CUstreamCaptureMode", 2},       {"CUstreamAttrID", 8},
+      {"CUkernelNodeAttrID", 2},  {"CUlibraryOption", 1},           {"CUtensorMapSwizzle", 2}};
   const auto found = by_type.find(type);
   return found == by_type.end() ? 0 : found->second;
 }
@@ -187,6 +182,21 @@ void *known_memory(const Call &call) {
   else
     CALL(cuMemHostAlloc)(&memory, kBuffer, CU_MEMHOSTALLOC_DEVICEMAP);
   return memory;
+}
+
+// A tensor of bytes, and boxes of it.
+struct TensorSizes {
+  cuuint64_t dimensions[3] = {64, 8, 8}, strides[2] = {64, 512};
+  cuuint32_t box[3] = {32, 4, 4}, steps[3] = {1, 1, 1};
+};
+CUtensorMap tensor_map() {
+  alignas(64) CUtensorMap map = {};
+  const TensorSizes sizes;
+  CALL(cuTensorMapEncodeTiled)
+  (&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 3, nullptr, sizes.dimensions, sizes.strides, sizes.box,
+   sizes.steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+   CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return map;
 }
 
 // What a pointer points to.
@@ -220,6 +230,16 @@ void contents(Scene &scene, const Parameter &parameter, Buffer &buffer) {
     put(enumerator(type));
   } else if (type == "CUlogIterator") {
     put(0u);
+  } else if (type == "CUtensorMap" && call.has("Replace")) {
+    put(tensor_map());
+  } else if (name == "globalDim") {
+    put(TensorSizes{}.dimensions);
+  } else if (name == "globalStrides") {
+    put(TensorSizes{}.strides);
+  } else if (name == "boxDim") {
+    put(TensorSizes{}.box);
+  } else if (name == "elementStrides") {
+    put(TensorSizes{}.steps);
   }
 }
 

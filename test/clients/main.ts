@@ -1,11 +1,12 @@
 // npm run test:clients -- [--write] [NAME...]: runs unpatched programs from PyPI natively on the
 // software device and remoted through a server on it, and compares what they compute: CuPy, Numba,
 // tinygrad, PyTorch, ONNX Runtime (the scripts of this folder), and the CUDA runtimes (runtimes/; NAME is `runtimes`).
-//   --write   writes docs/clients.md (only with all of them)
+//   --write   writes docs/clients.md (only with all of them, on the software device)
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { ALL_RUNTIMES } from '../../scripts/setup/runtimes.mjs';
+import { named } from '../support/device.js';
 import { root } from '../support/paths.js';
 import { native, type Outcome, remoted } from '../support/program.js';
 import { startServer } from '../support/server.js';
@@ -92,7 +93,7 @@ for (const script of [...cupyAndNumba, ...small, ...frameworks]) {
   if (wanted(script.name)) rows.push(await runScript(script));
 }
 if (wanted('runtimes')) await runRuntimes();
-if (values.write && positionals.length === 0 && failed === 0) {
+if (values.write && positionals.length === 0 && failed === 0 && named === null) {
   writeFileSync(path.join(root, 'docs', 'clients.md'), page(rows, ALL_RUNTIMES));
 }
 process.exitCode = failed > 0 ? 1 : 0;

@@ -166,6 +166,21 @@ def streams_and_device_arrays():
 
 
 @check
+def grids_that_wait_for_themselves():
+    @cuda.jit
+    def rows(a):
+        grid = cuda.cg.this_grid()
+        column = cuda.grid(1)
+        for row in range(1, a.shape[0]):
+            a[row, column] = a[row - 1, a.shape[1] - column - 1] + 1
+            grid.sync()
+
+    a = np.zeros((50, 256), np.int32)
+    rows[8, 32](a)
+    same(a, np.repeat(np.arange(50, dtype=np.int32), 256).reshape(50, 256))
+
+
+@check
 def exceptions_of_kernels():
     @cuda.jit(debug=True, opt=False)
     def refuses(a):

@@ -59,6 +59,12 @@ export function allRuntimeRuns(versions: string[]): RuntimeRun[] {
   return [...runs, ...bothStreams({ name: '11.8, 12.0, 12.9 and 13.5 together', ...together })];
 }
 
+/** An old one, shared. */
+export function oldRuntimeRun(): RuntimeRun {
+  const old = sharedRuntime('11.8') ?? '';
+  return { name: '11.8 shared', program: compile('runtimes', parts), args: [old], runtimes: 1 };
+}
+
 /** An old one, and the toolkit's own, linked and shared. */
 export function fewRuntimeRuns(): RuntimeRun[] {
   const old = sharedRuntime('11.8') ?? '';
@@ -66,7 +72,7 @@ export function fewRuntimeRuns(): RuntimeRun[] {
   const linked = path.join(cudartFolder, 'libcudart_static.a');
   const args = existsSync(own) ? [old, own] : [old];
   return [
-    { name: '11.8 shared', program: compile('runtimes', parts), args: [old], runtimes: 1 },
+    oldRuntimeRun(),
     ...bothStreams({
       name: 'one linked, beside 11.8 and the toolkit’s own',
       program: compile('runtimes-own', parts, linked),

@@ -2,9 +2,12 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { glob } from '../../scripts/setup/glob.mjs';
+import { deviceUnderTest, onDevice } from '../support/device.js';
 import { build, guestLibrary, root, softwareDevice } from '../support/paths.js';
 import { native, type Outcome, remoted } from '../support/program.js';
 import { startServer, type TestServer } from '../support/server.js';
+
+const device = deviceUnderTest();
 
 /** A virtual environment with packages from PyPI (scripts/setup/clients.mjs). */
 export interface Installed {
@@ -40,9 +43,9 @@ function installedIn(name: string, what: string): Installed {
 }
 
 export const clients = installedIn('clients', 'CuPy and Numba are');
-export const onnx = installedIn('onnx', 'ONNX Runtime is');
-export const torch = installedIn('torch', 'PyTorch is');
-export const tinygrad = installedIn('tinygrad', 'tinygrad is');
+const onnx = installedIn('onnx', 'ONNX Runtime is');
+const torch = installedIn('torch', 'PyTorch is');
+const tinygrad = installedIn('tinygrad', 'tinygrad is');
 
 const [nvrtc = ''] = glob(
   `${clients.folder}/lib/python3*/site-packages/nvidia/cu13/lib/libnvrtc.so.13`,
@@ -129,11 +132,20 @@ export const frameworks: Script[] = [
   { name: 'torch_processes', installed: torch, env: quiet, sessions: 2 },
 ];
 
-function prepared({ name, installed, libraries = [], env }: Script, library: string) {
+/** What makes libraries keep PTX, which is all that the software device takes. */
+const onlyForPtx = ['CUPY_COMPILE_WITH_PTX', 'LD_PRELOAD', 'SOFTWARE_DEVICE_NVRTC'];
+
+function prepared(script: Script, library: string) {
+  const { name, installed, libraries = [] } = script;
+  const env = Object.fromEntries(
+    Object.entries(script.env).filter(([one]) => device.software || !onlyForPtx.includes(one)),
+  );
+  // The loader finds NVIDIA's by its name.
+  const folders = path.isAbsolute(library) ? [path.dirname(library)] : [];
   return {
     args: [path.join(root, 'test', 'clients', `${name}.py`)],
     env: {
-      LD_LIBRARY_PATH: [path.dirname(library), ...libraries].join(':'),
+      LD_LIBRARY_PATH: [...folders, ...libraries].join(':'),
       PYTHONNOUSERSITE: '1',
       // Not beside the scripts.
       PYTHONPYCACHEPREFIX: path.join(installed.folder, 'pycache'),
@@ -155,9 +167,9 @@ function deviceCount(name: string, { devices }: Script): Record<string, string> 
 }
 
 export function runNatively(script: Script): Promise<Outcome> {
-  const { args, env } = prepared(script, softwareDevice);
-  const device = { ...deviceSettings(script), ...deviceCount('SOFTWARE_DEVICE_GPUS', script) };
-  return native(python(script), { args, env: { ...env, ...device } });
+  const { args, env } = prepared(script, device.library);
+  const settings = { ...deviceSettings(script), ...deviceCount('SOFTWARE_DEVICE_GPUS', script) };
+  return native(python(script), { args, env: { ...env, ...settings } });
 }
 
 export function runRemoted(script: Script, server: Servers): Promise<Outcome> {
@@ -172,7 +184,7 @@ export type Servers = Pick<TestServer, 'address' | 'stop' | 'log'>;
 /** As many as the script has devices, which are what it needs. */
 export async function startServerFor(script: Script): Promise<Servers> {
   const slots = String(script.sessions ?? 1);
-  const args = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', slots];
+  const args = [...onDevice, '--gpus', '1', '--servers-per-gpu', slots];
   const servers = await Promise.all(
     Array.from({ length: script.devices ?? 1 }, () =>
       startServer({ args, env: deviceSettings(script) }),

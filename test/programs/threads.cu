@@ -41,6 +41,9 @@ int main() {
   CHECK(cudaMalloc(&flag, sizeof *flag));
   CHECK(cudaMalloc(&result, sizeof *result));
   CHECK(cudaMemset(flag, 0, sizeof *flag));
+  // A kernel that is used for the first time is loaded, for which a driver may wait for all work on
+  // the device; and the work here waits for threads that use it.
+  add<<<1, 1>>>(flag, 0, 0);
   CHECK(cudaDeviceSynchronize());
   cudaStream_t waiting, setting;
   CHECK(cudaStreamCreateWithFlags(&waiting, cudaStreamNonBlocking));

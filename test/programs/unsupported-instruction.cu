@@ -19,8 +19,8 @@ static const char *name(CUresult result) {
   } while (0)
 
 static const char *ptx = R"(
-.version 8.0
-.target sm_90a
+.version 8.6
+.target sm_100a
 .address_size 64
 
 .visible .entry good(.param .u64 out)
@@ -36,7 +36,7 @@ static const char *ptx = R"(
 
 .visible .entry refused(.param .u64 out)
 {
-  setmaxnreg.inc.sync.aligned.u32 232;
+  tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
   ret;
 }
 )";

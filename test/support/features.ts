@@ -1,25 +1,12 @@
 // The programs that show one feature each, and which of them do not work remoted yet.
 import { readFileSync } from 'node:fs';
+import type { Test } from 'tap';
 import { listFeatures, listPrograms } from '../../examples/build.mjs';
+import { elsewhere } from './elsewhere.js';
 import { root } from './paths.js';
-import { native, type Outcome, testProgram } from './program.js';
+import { example, native, type Outcome, remoted, testProgram } from './program.js';
 
 export const features = listFeatures(`${root}/test/programs`);
-
-// Run by bad-input.test.ts, peers.test.ts and several-devices.test.ts.
-const elsewhere = [
-  ...[
-    'endless-copy',
-    'endless-kernel',
-    'endless-launch',
-    'endless-peers',
-    'leftover-heap',
-    'leftovers',
-    'lost-callbacks',
-  ],
-  ...['peer-limit', 'peer-managed', 'peer-memory', 'peer-variable'],
-  ...['several-devices', 'several-managed'],
-];
 
 /** The other programs, but for those that have tests of their own. */
 export const plainPrograms = listPrograms(`${root}/test/programs`).filter(
@@ -35,7 +22,40 @@ export const notRemoted = new Map(
 );
 
 /** What a program does natively, without the log of the software device, which lies in its process. */
-export async function nativeOutcome(name: string): Promise<Outcome> {
-  const run = await native(testProgram(name));
+export async function nativeOutcome(
+  name: string,
+  env: Record<string, string> = {},
+): Promise<Outcome> {
+  const run = await native(testProgram(name), { env });
   return { ...run, stderr: run.stderr.replace(/^software-device: .*\n/gm, '') };
+}
+
+/**
+ * Every program does and says on the server what it does natively in this environment: features, examples, and the
+ * other programs, of which only exit status and output are compared. Of `unsteady` features only that they succeed;
+ * those of `beyond` ask for more than the device has, or can do in time.
+ */
+export async function sameOnServer(
+  t: Test,
+  address: string,
+  env: Record<string, string> = {},
+  unsteady: ReadonlyMap<string, string> = new Map(),
+  beyond: ReadonlyMap<string, string> = new Map(),
+) {
+  for (const { name } of features) {
+    if (notRemoted.has(name) || beyond.has(name)) continue;
+    const here = await nativeOutcome(name, env);
+    const there = await remoted(testProgram(name), address);
+    if (unsteady.has(name)) t.same([there.code, here.code], [0, 0], name);
+    else t.same(there, here, name);
+  }
+  for (const { name, testArgs: args } of listPrograms(`${root}/examples`)) {
+    const here = await native(example(name), { args, env });
+    t.same(await remoted(example(name), address, { args }), here, `example ${name}`);
+  }
+  for (const { name } of plainPrograms) {
+    const here = await native(testProgram(name), { env });
+    const there = await remoted(testProgram(name), address);
+    t.same({ code: there.code, stdout: there.stdout }, { code: 0, stdout: here.stdout }, name);
+  }
 }

@@ -10,12 +10,16 @@ export const nvmlLibrary = path.join(build, 'guest-lib', 'libnvidia-ml.so.1');
 export const softwareDevice = path.join(build, 'software-device', 'libcuda.so.1');
 export const cli = path.join(root, 'build', 'js', 'monitor', 'src', 'commands', 'main.js');
 
-/** Throws where one of the files is missing, which are named from the build folder, before a test waits for it. */
-export function mustBeBuilt(...files: string[]): void {
+/** A reason to skip a test where one of the files is missing, which are named from the build folder, or false. */
+export function notBuilt(...files: string[]): string | false {
   const missing = files.filter((file) => !existsSync(path.join(build, file)));
-  if (missing.length > 0) {
-    throw new Error(`not built: ${missing.join(', ')} in ${build}; npm test builds them first`);
-  }
+  return missing.length > 0 && `not built: ${missing.join(', ')}`;
+}
+
+/** Throws in that case, before a test waits for what is not there. */
+export function mustBeBuilt(...files: string[]): void {
+  const missing = notBuilt(...files);
+  if (missing) throw new Error(`${missing} in ${build}; npm test builds them first`);
 }
 
 /** A reason to skip a test that runs compiled CUDA programs, or false. */

@@ -1,10 +1,11 @@
-// Runs a compiled CUDA program natively on the software device, or remoted through a server.
+// Runs a compiled CUDA program natively on the software device, or the one under test, or remoted through a server.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type Phase, type Phases, readStats } from '../../monitor/src/run/stats.js';
-import { build, cudartFolder, guestLibrary, softwareDevice } from './paths.js';
+import { deviceUnderTest } from './device.js';
+import { build, cudartFolder, guestLibrary } from './paths.js';
 
 export interface Outcome {
   code: number | null;
@@ -30,19 +31,24 @@ export function testProgram(name: string): string {
   return path.join(build, 'test-programs', name);
 }
 
+const device = deviceUnderTest();
+
 function environment(library: string, options: RunOptions): NodeJS.ProcessEnv {
-  const folders = options.loading === 'LD_PRELOAD' ? [] : [path.dirname(library)];
+  const folders =
+    options.loading === 'LD_PRELOAD' || !path.isAbsolute(library) ? [] : [path.dirname(library)];
   if (cudartFolder) folders.push(cudartFolder);
+  if (!device.software && process.env['LD_LIBRARY_PATH'])
+    folders.push(process.env['LD_LIBRARY_PATH']);
   return {
     ...process.env,
     LD_LIBRARY_PATH: folders.join(':'),
-    ...(library === softwareDevice ? { SOFTWARE_DEVICE_CHECKS: 'exact' } : {}),
+    ...(device.software && library === device.library ? { SOFTWARE_DEVICE_CHECKS: 'exact' } : {}),
     ...(options.loading === 'LD_PRELOAD' ? { LD_PRELOAD: library } : {}),
     ...options.env,
   };
 }
 
-export function start(program: string, library: string, options: RunOptions): ChildProcess {
+function start(program: string, library: string, options: RunOptions): ChildProcess {
   return spawn(program, options.args ?? [], {
     env: environment(library, options),
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -65,7 +71,7 @@ export function outcome(child: ChildProcess): Promise<Outcome> {
 }
 
 export function native(program: string, options: RunOptions = {}): Promise<Outcome> {
-  return outcome(start(program, softwareDevice, options));
+  return outcome(start(program, device.library, options));
 }
 
 export function startRemoted(program: string, address: string, options: RunOptions = {}) {

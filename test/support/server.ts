@@ -1,10 +1,11 @@
-// A real `outboard serve` with software GPUs, for one test file.
+// A real `outboard serve` with software GPUs, or the device under test, for one test file.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { onDevice } from './device.js';
 import { cli } from './paths.js';
 
 export interface TestServer {
@@ -32,7 +33,7 @@ export interface ServerOptions {
 }
 
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
-  const args = options.args ?? ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '2'];
+  const args = options.args ?? [...onDevice, '--gpus', '1', '--servers-per-gpu', '2'];
   // All slots know what one of them was sent: what a program costs does not depend on which it gets.
   const modules = mkdtempSync(path.join(tmpdir(), 'outboard-modules-'));
   const child = spawn(

@@ -27,13 +27,28 @@ constexpr bool is_served_access(uint32_t flags) {
 // without memory of its own would be counted and overwritten as if it had some.
 constexpr bool is_served_array(uint32_t flags) { return (flags & ~0xfu) == 0; }
 
-// Whether these are flags of a wait or a write in a stream or a graph that we know.
-constexpr bool is_served_value(uint32_t operation, uint32_t flags) {
+// Whether a wait for this value can end at all: no word has a bit of none, or lacks one of none.
+// Nobody could let a stream go on that began one.
+constexpr bool can_be_met(uint32_t operation, uint32_t flags, uint64_t value) {
+  const uint64_t all = operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ? UINT64_MAX : UINT32_MAX;
+  switch (flags & ~static_cast<uint32_t>(CU_STREAM_WAIT_VALUE_FLUSH)) {
+    case CU_STREAM_WAIT_VALUE_AND:
+      return (value & all) != 0;
+    case CU_STREAM_WAIT_VALUE_NOR:
+      return (value & all) != all;
+    default:
+      return true;
+  }
+}
+
+// Whether this is a wait or a write in a stream or a graph whose flags we know and that can end.
+constexpr bool is_served_value(uint32_t operation, uint32_t flags, uint64_t value) {
   switch (operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32:
     case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-      return (flags & ~static_cast<uint32_t>(CU_STREAM_WAIT_VALUE_FLUSH)) <=
-             CU_STREAM_WAIT_VALUE_NOR;
+      return can_be_met(operation, flags, value) &&
+             (flags & ~static_cast<uint32_t>(CU_STREAM_WAIT_VALUE_FLUSH)) <=
+                 CU_STREAM_WAIT_VALUE_NOR;
     case CU_STREAM_MEM_OP_WRITE_VALUE_32:
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
       return flags <= CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;

@@ -14,11 +14,12 @@ namespace outboard {
   LIMIT(downloads, 1 << 16) /* not yet answered */                                                \
   LIMIT(events, 1 << 17)                                                                          \
   LIMIT(queries, 4096)           /* whose events the guest wants to be told of */                 \
+  LIMIT(stream_marks, 1 << 15)   /* of which it wants to be told that they are passed */          \
   LIMIT(awaited_values, 4096)    /* that streams wait for, the last ones */                       \
   LIMIT(host_functions, 1 << 19) /* that streams have not called yet, and those of graphs */      \
   LIMIT(modules, 8192)                                                                            \
-  LIMIT(coming_images, 16)       /* that have not come whole, */                                  \
-  LIMIT(coming_bytes, 512 << 20) /* and their bytes, */                                           \
+  LIMIT(coming_images, 16)       /* that no command has used yet: WIRE_IMAGES_COMING, */          \
+  LIMIT(coming_bytes, 512 << 20) /* and their bytes: WIRE_IMAGE_MAX, */                           \
   LIMIT(coming_fragments, 4096)  /* and the parts of each that have nothing in between */         \
   LIMIT(link_bytes, 512 << 20)   /* inputs of links: the driver holds what it made of them */     \
   LIMIT(graph_nodes, 1 << 20)    /* with graphs, handles of conditions, and what is long twice */ \

@@ -97,6 +97,7 @@ CUresult GraphRecords::kernel_params(CUgraphNodeParams *params) {
   if (function_->layout_known && q->parameter_bytes != function_->parameter_bytes) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (const CUresult result = s_.stacks().need(function_); result != CUDA_SUCCESS) return result;
   CUDA_KERNEL_NODE_PARAMS_v3 &kernel = params->kernel;
   kernel.func = function_->object;
   kernel.gridDimX = q->grid[0];
@@ -188,7 +189,7 @@ CUresult GraphRecords::values_params(CUgraphNodeParams *params) {
     uint64_t size = 4;
     switch (in.operation) {
       case CU_STREAM_MEM_OP_BARRIER:
-        if (!is_served_value(in.operation, in.flags)) return CUDA_ERROR_INVALID_VALUE;
+        if (!is_served_value(in.operation, in.flags, in.value)) return CUDA_ERROR_INVALID_VALUE;
         out.memoryBarrier.flags = in.flags;
         continue;
       case CU_STREAM_MEM_OP_WAIT_VALUE_64:
@@ -201,7 +202,8 @@ CUresult GraphRecords::values_params(CUgraphNodeParams *params) {
       default:
         return fail("a graph's node has a value of an unknown kind");
     }
-    if (!is_served_value(in.operation, in.flags) || !s_.reachable(in.address, size)) {
+    if (!is_served_value(in.operation, in.flags, in.value) || in.address % size != 0 ||
+        !s_.reachable(in.address, size)) {
       return CUDA_ERROR_INVALID_VALUE;
     }
     // Both kinds lie alike.

@@ -56,7 +56,7 @@ class GraphRecords {
   const char *why_ = nullptr;
 
   const wire_graph_kernel *kernel_ = nullptr;
-  const Function *function_ = nullptr;
+  Function *function_ = nullptr;
   uint32_t bodies_ = 0;
   wire_graph_arrays arrays_{};
   size_t packed_size_ = 0;

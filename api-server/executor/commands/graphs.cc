@@ -7,18 +7,18 @@ namespace outboard {
 
 namespace {
 
-uint64_t blocks_of(const wire_graph_kernel &q) {
-  uint64_t blocks = uint64_t{q.grid[0]} * q.grid[1];
-  return __builtin_mul_overflow(blocks, q.grid[2], &blocks) ? UINT64_MAX : blocks;
+uint64_t blocks_of(const GraphRecords &records) {
+  const wire_graph_kernel *q = records.kernel();
+  return q ? blocks_of_grid(q->grid[0], q->grid[1], q->grid[2]) : 0;
 }
 
 uint64_t weight_of(const wire_graph_node &node) { return 1 + node.size / Graphs::kNodeBytes; }
 
 // What a node copies to or from from now on.
-void note_arrays(const GraphRecords &records, uint32_t node, GraphArrays *arrays) {
+void note_arrays(Session &s, const GraphRecords &records, uint32_t node, GraphArrays *arrays) {
   const wire_graph_arrays &of = records.arrays();
   if (of.to || of.from) {
-    (*arrays)[node] = of;
+    (*arrays)[node] = {of, s.arrays().number_of(of.to), s.arrays().number_of(of.from)};
   } else {
     arrays->erase(node);
   }
@@ -26,8 +26,11 @@ void note_arrays(const GraphRecords &records, uint32_t node, GraphArrays *arrays
 
 // No driver is to find an array that it has destroyed.
 bool are_there(Session &s, const GraphArrays &arrays) {
-  for (const auto &[node, of] : arrays) {
-    if ((of.to && !s.arrays().find(of.to)) || (of.from && !s.arrays().find(of.from))) return false;
+  for (const auto &[node, known] : arrays) {
+    if (s.arrays().number_of(known.of.to) != known.to_number ||
+        s.arrays().number_of(known.of.from) != known.from_number) {
+      return false;
+    }
   }
   return true;
 }
@@ -63,6 +66,11 @@ class Builder {
     }
     CUgraphNodeParams params;
     if (CUresult result = records_.params(&params); result != CUDA_SUCCESS) return result;
+    // A driver takes such a handle as it is.
+    if (head.type == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
+        nodes_.conditions.count(params.conditional.handle) == 0) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
     const uint64_t weight = weight_of(head);
     const uint64_t more = weight + records_.bodies();
     if (!s_.graphs().has_room(more)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -91,8 +99,10 @@ class Builder {
         nodes_.graphs.push_back(params.conditional.phGraph_out[i]);
       }
     }
-    note_arrays(records_, static_cast<uint32_t>(nodes_.nodes.size()), &nodes_.arrays);
-    nodes_.nodes.push_back({node, head.type, head.graph, weight});
+    note_arrays(s_, records_, static_cast<uint32_t>(nodes_.nodes.size()), &nodes_.arrays);
+    const uint64_t blocks = blocks_of(records_);
+    nodes_.blocks += blocks;
+    nodes_.nodes.push_back({node, head.type, head.graph, weight, blocks});
     s_.graphs().add(nodes_, more);
     return CUDA_SUCCESS;
   }
@@ -101,8 +111,6 @@ class Builder {
     const wire_graph_kernel &q = *records_.kernel();
     const Function &function = *records_.function();
     nodes_.modules.insert(function.module);
-    uint64_t blocks = blocks_of(q);
-    if (__builtin_add_overflow(nodes_.blocks, blocks, &nodes_.blocks)) nodes_.blocks = UINT64_MAX;
     CUlaunchAttributeValue value{};
     CUresult result = CUDA_SUCCESS;
     const auto set = [&](CUlaunchAttributeID id) {
@@ -153,10 +161,11 @@ std::span<const uint8_t> bytes_of(const std::vector<uint64_t> &words, uint64_t l
 CUresult instantiate(Session &s, GraphExec &exec) {
   exec.of->complete = true;
   exec.arrays = exec.of->arrays;
+  exec.blocks = exec.of->blocks;
   if (!are_there(s, exec.arrays)) return CUDA_ERROR_INVALID_HANDLE;
   // Graphs that look alike share what was measured.
-  exec.cost = s.gate().kernel("[graph of " + std::to_string(exec.of->nodes.size()) + " nodes, " +
-                              std::to_string(exec.of->blocks) + " blocks]");
+  exec.cost = s.gate().cost_of("[graph of " + std::to_string(exec.of->nodes.size()) + " nodes, " +
+                               std::to_string(exec.of->blocks) + " blocks]");
   return s.driver().cuGraphInstantiateWithFlags(&exec.object, exec.of->graph, 0);
 }
 
@@ -208,8 +217,8 @@ void handle_GraphLaunch(Session &s, const wire_GraphLaunch &q, Starts<Work::kKer
   }
   count_alone(s.count().launches);
   s.answers().launched();
-  Gate::Pass pass = work.kernel(stream, *exec->cost, exec->of->blocks);
-  posted(pass.did(pass->cuGraphLaunch(exec->object, stream)));
+  Gate::Pass pass = work.launch(stream, *exec->cost, exec->blocks);
+  posted(pass.started(pass->cuGraphLaunch(exec->object, stream)));
 }
 
 void handle_GraphSet(Session &s, const wire_GraphSet &in_place) {
@@ -217,7 +226,9 @@ void handle_GraphSet(Session &s, const wire_GraphSet &in_place) {
   std::vector<uint64_t> words;
   if (!receive(s, q.length, &words)) return;
   GraphExec *exec = s.graphs().find(q.exec);
-  if (!exec || !exec->object) return s.posted(WIRE_GraphSet, CUDA_ERROR_INVALID_HANDLE);
+  if (!exec || !exec->object || exec->of->stale) {
+    return s.posted(WIRE_GraphSet, CUDA_ERROR_INVALID_HANDLE);
+  }
   GraphRecords records(s, bytes_of(words, q.length));
   CUresult result = CUDA_SUCCESS;
   while (const wire_graph_node *head = records.next()) {
@@ -234,9 +245,12 @@ void handle_GraphSet(Session &s, const wire_GraphSet &in_place) {
       if (records.function()) exec->of->modules.insert(records.function()->module);
       changed = s.driver().cuGraphExecNodeSetParams(exec->object,
                                                     exec->of->nodes[head->graph].handle, &params);
-      if (changed == CUDA_SUCCESS) note_arrays(records, head->graph, &exec->arrays);
+      if (changed == CUDA_SUCCESS) {
+        note_arrays(s, records, head->graph, &exec->arrays);
+        Graphs::resize(*exec, head->graph, blocks_of(records));
+      }
     }
-    if (result == CUDA_SUCCESS) result = changed;
+    keep_first(result, changed);
   }
   if (records.why()) return s.violation(records.why());
   s.posted(WIRE_GraphSet, result);
@@ -244,7 +258,9 @@ void handle_GraphSet(Session &s, const wire_GraphSet &in_place) {
 
 void handle_GraphEnable(Session &s, const wire_GraphEnable &q) {
   GraphExec *exec = s.graphs().find(q.exec);
-  if (!exec || !exec->object) return s.posted(WIRE_GraphEnable, CUDA_ERROR_INVALID_HANDLE);
+  if (!exec || !exec->object || exec->of->stale || !are_there(s, exec->arrays)) {
+    return s.posted(WIRE_GraphEnable, CUDA_ERROR_INVALID_HANDLE);
+  }
   if (q.node >= exec->of->nodes.size()) {
     return s.posted(WIRE_GraphEnable, CUDA_ERROR_INVALID_VALUE);
   }
@@ -273,7 +289,10 @@ void handle_GraphCondition(Session &s, const wire_GraphCondition &q) {
     CUgraphConditionalHandle handle = 0;
     result = s.driver().cuGraphConditionalHandleCreate(&handle, base->graph, s.device().context(),
                                                        q.value, q.flags);
-    if (result == CUDA_SUCCESS) s.graphs().add(*base, 1);
+    if (result == CUDA_SUCCESS) {
+      s.graphs().add(*base, 1);
+      base->conditions.insert(handle);
+    }
     reply.handle = handle;
   }
   s.answers().send(request, result, &reply.reply, sizeof reply);

@@ -32,7 +32,7 @@ bool ImageSearch::settle() {
     place_ = Place::kDisk;
   }
   if (place_ != Place::kSent) return true;
-  if (sha256({image_->data(), image_->size()}) != hash_) {
+  if (blake2b({image_->data(), image_->size()}) != hash_) {
     session_.violation("an image is not what its hash says");
     return false;
   }

@@ -7,16 +7,14 @@ namespace outboard {
 
 namespace {
 
-// Saturates: the driver refuses what is too large.
 template <class Command>
 uint64_t blocks_of(const Command &q) {
-  uint64_t blocks = uint64_t{q.grid_x} * q.grid_y;
-  return __builtin_mul_overflow(blocks, q.grid_z, &blocks) ? UINT64_MAX : blocks;
+  return blocks_of_grid(q.grid_x, q.grid_y, q.grid_z);
 }
 
 // What a launch needs beside its shape; `result` is why it cannot be.
 struct Target {
-  const Function *function;
+  Function *function;
   CUstream stream = nullptr;
   CUresult result = CUDA_ERROR_INVALID_HANDLE;
 
@@ -25,7 +23,7 @@ struct Target {
       : function(s.objects().find_function(q.function)) {
     if (!function || !s.objects().find(q.stream, &stream)) return;
     const bool fits = !function->layout_known || parameters.size() == function->parameter_bytes;
-    result = fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    result = fits ? s.stacks().need(function) : CUDA_ERROR_INVALID_VALUE;
   }
 };
 
@@ -62,16 +60,16 @@ void handle_Launch(Session &s, const wire_Launch &q, std::span<const uint8_t> pa
   count_alone(s.count().launches);
   s.answers().launched();
   Packed packed(parameters);
-  Gate::Pass pass = work.kernel(target.stream, *target.function->cost, blocks_of(q));
+  Gate::Pass pass = work.launch(target.stream, *target.function->cost, blocks_of(q));
   if (q.cooperative) {
     CUlaunchAttribute attribute{};
     attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
     attribute.value.cooperative = 1;
-    return posted(pass.did(launch(pass, q, target, &attribute, 1, packed)));
+    return posted(pass.started(launch(pass, q, target, &attribute, 1, packed)));
   }
-  posted(pass.did(pass->cuLaunchKernel(target.function->object, q.grid_x, q.grid_y, q.grid_z,
-                                       q.block_x, q.block_y, q.block_z, q.shared, target.stream,
-                                       nullptr, packed.extra())));
+  posted(pass.started(pass->cuLaunchKernel(target.function->object, q.grid_x, q.grid_y, q.grid_z,
+                                           q.block_x, q.block_y, q.block_z, q.shared, target.stream,
+                                           nullptr, packed.extra())));
 }
 
 void handle_LaunchWith(Session &s, const wire_LaunchWith &q, std::span<const uint8_t> attributes,
@@ -85,8 +83,8 @@ void handle_LaunchWith(Session &s, const wire_LaunchWith &q, std::span<const uin
   count_alone(s.count().launches);
   s.answers().launched();
   Packed packed(parameters);
-  Gate::Pass pass = work.kernel(target.stream, *target.function->cost, blocks_of(q));
-  posted(pass.did(launch(pass, q, target, read.data(), read.count(), packed)));
+  Gate::Pass pass = work.launch(target.stream, *target.function->cost, blocks_of(q));
+  posted(pass.started(launch(pass, q, target, read.data(), read.count(), packed)));
 }
 
 }  // namespace outboard

@@ -47,6 +47,7 @@ CUresult set_limit(Session &s, int which, uint64_t value, uint64_t *made) {
   const CUresult result = s.driver().cuCtxSetLimit(limit, static_cast<size_t>(value));
   size_t now = before;
   if (result == CUDA_SUCCESS) s.driver().cuCtxGetLimit(&now, limit);
+  if (limit == CU_LIMIT_STACK_SIZE && result == CUDA_SUCCESS) s.stacks().limit_is(now);
   // What the driver made of it may be more or less.
   if (now != value) s.memory().set_beside(bytes_beside(s.device(), limit, now));
   *made = now;

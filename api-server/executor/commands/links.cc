@@ -1,4 +1,5 @@
 // Links: inputs, results, and the way of both.
+#include "base/session_limits.h"
 #include "commands/image_search.h"
 #include "dispatch.h"
 #include "session/session.h"
@@ -73,6 +74,9 @@ void handle_LinkAdd(Session &s, const wire_LinkAdd &q, std::span<const uint8_t> 
                 {reinterpret_cast<const char *>(name.data()), name.size()},
                 Compiling(options)};
   ImageSearch search(s, {q.hash0, q.hash1, q.hash2, q.hash3}, q.total, Wanted::kInput);
+  if (search.over() && q.total > session_limits.coming_bytes) {
+    return s.answers().send(request, CUDA_ERROR_OUT_OF_MEMORY, &reply.reply, sizeof reply);
+  }
   if (search.over()) {
     reply.state = WIRE_MODULE_WANTED;
     return s.answers().send(request, CUDA_SUCCESS, &reply.reply, sizeof reply);
@@ -103,7 +107,7 @@ void handle_LinkComplete(Session &s, const wire_LinkComplete &q) {
     image = image_of_result(link->result());
   }
   if (image) {
-    hash = sha256({image->data(), image->size()});
+    hash = blake2b({image->data(), image->size()});
     s.device().modules().keep(hash, image, s.sharer().tenant);
   }
   s.answers().send(request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(), tail.size());

@@ -21,6 +21,10 @@ void handle_MemoryMap(Session &s, const wire_MemoryMap &q) { map(s, q, WIRE_Memo
 
 void handle_PinnedMap(Session &s, const wire_PinnedMap &q) { map(s, q, WIRE_PinnedMap, true); }
 
+void handle_MemoryRoom(Session &s, const wire_MemoryRoom &q) {
+  s.answers().send(q.request.request, s.memory().find_room(q.size));
+}
+
 void handle_MemoryUnmap(Session &s, const wire_MemoryUnmap &q) {
   if (!s.memory().is_mapping(q.address, q.size)) {
     return s.violation("what is unmapped was not mapped like that");

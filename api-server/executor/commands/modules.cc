@@ -2,7 +2,9 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/session_limits.h"
 #include "commands/image_search.h"
+#include "commands/text.h"
 #include "dispatch.h"
 #include "session/loading.h"
 #include "session/session.h"
@@ -10,6 +12,12 @@
 namespace outboard {
 
 namespace {
+
+// Asks for an image, unless it is one that could not be sent.
+void want(Session &s, Loading &loading) {
+  if (loading.total > session_limits.coming_bytes) return answer_no_room(s, loading);
+  answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
+}
 
 void find_and_load(Session &s, Loading loading) {
   if (!s.loaded().can_mint(loading.handle)) {
@@ -20,20 +28,15 @@ void find_and_load(Session &s, Loading loading) {
     return answer_state(s, loading, CUDA_ERROR_OUT_OF_MEMORY, 0);
   }
   ImageSearch search(s, loading.hash, loading.total, Wanted::kModule);
-  if (search.over()) return answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
+  if (search.over()) return want(s, loading);
   // Others may be loading, and each has its image meanwhile.
   ImageRoom::Taken room(s.image_room(), loading.total, false);
   if (!room.there()) return answer_no_room(s, loading);
   s.hand_over();
   if (!search.settle()) return;
-  if (!search.image()) return answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
+  if (!search.image()) return want(s, loading);
   // Writing takes time, and nobody waits for it.
   if (load(s, loading, search.image(), room)) search.save();
-}
-
-std::string text(std::span<const uint8_t> bytes) {
-  return {reinterpret_cast<const char *>(bytes.data()),
-          strnlen(reinterpret_cast<const char *>(bytes.data()), bytes.size())};
 }
 
 }  // namespace
@@ -112,7 +115,7 @@ void handle_ModuleGlobal(Session &s, const wire_ModuleGlobal &q, std::span<const
   if (!module)
     return s.answers().send(request, CUDA_ERROR_INVALID_HANDLE, &reply.reply, sizeof reply);
   Variable found;
-  const CUresult result = module->variable(s.driver(), text(name), &found);
+  const CUresult result = module->variable(s.driver(), text_of(name), &found);
   if (result == CUDA_SUCCESS) {
     s.make_reachable(module, found);
     s.device().modules().learn(module->hash, s.sharer().tenant, found.name);
@@ -131,11 +134,11 @@ void handle_FunctionGet(Session &s, const wire_FunctionGet &q, std::span<const u
   const Module *module = s.loaded().find(q.module);
   if (!module) return posted(CUDA_ERROR_INVALID_HANDLE);
   uint32_t index;
-  const CUkernel kernel = module->kernel(s.driver(), q.kernel, text(name), &index);
+  const CUkernel kernel = module->kernel(s.driver(), q.kernel, text_of(name), &index);
   if (!kernel) return posted(CUDA_ERROR_NOT_FOUND);
   Function function;
   function.module = module;
-  function.cost = s.gate().kernel(text(name));
+  function.cost = s.gate().cost_of(text_of(name));
   const CUresult result = s.driver().cuKernelGetFunction(&function.object, kernel);
   if (result != CUDA_SUCCESS) return posted(result);
   if (const std::optional<Layout> layout = layout_of(s.driver(), kernel)) {
@@ -154,7 +157,7 @@ void handle_FunctionFind(Session &s, const wire_FunctionFind &q, std::span<const
   };
   const Module *module = s.loaded().find(q.module);
   if (!module) return answer(CUDA_ERROR_INVALID_HANDLE);
-  const CUkernel kernel = module->kernel(s.driver(), UINT32_MAX, text(name), &reply.kernel);
+  const CUkernel kernel = module->kernel(s.driver(), UINT32_MAX, text_of(name), &reply.kernel);
   if (!kernel) return answer(CUDA_ERROR_NOT_FOUND);
   const std::optional<Layout> layout = layout_of(s.driver(), kernel);
   if (!layout) return answer(CUDA_ERROR_NOT_SUPPORTED);

@@ -47,12 +47,12 @@ void handle_PagesUpload(Session &s, const wire_PagesUpload &in_place, Starts<Wor
   uint8_t *staged = s.upload_staging().place(q.length, stream);
   if (!s.payload(staged, q.length)) return;
   count_alone(s.count().uploads);
-  Gate::Pass pass = work.pass(stream, q.length);
+  Gate::Pass pass = work.move(stream, q.length);
   const CUresult result = q.runs ? copy_runs(s, pass, q, staged)
                                  : pass->cuMemcpyHtoDAsync_v2(q.address, staged, q.length, stream);
   s.upload_staging().copied();
   const CUresult marked = s.pages().sent();
-  posted(pass.did(result == CUDA_SUCCESS ? marked : result));
+  posted(pass.started(result == CUDA_SUCCESS ? marked : result));
 }
 
 namespace {
@@ -175,7 +175,7 @@ void handle_PagesChanged(Session &s, const wire_PagesChanged &q, std::span<const
     s.answers().output();
   }
   count_alone(s.count().downloads);
-  const Gate::Pass pass = work.pass(stream, length);
+  const Gate::Pass pass = work.move(stream, length);
   Reading reading(s, pass, address, length);
   s.hand_over();
   CUresult result = reading.finish();

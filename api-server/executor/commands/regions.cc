@@ -1,5 +1,5 @@
 // Memory that guest and server share: opening it, and whose its slots are. Downloads are in
-// copies.cc.
+// download.cc.
 #include <bit>
 #include <chrono>
 #include <thread>
@@ -40,10 +40,10 @@ void handle_RegionUpload(Session &s, const wire_RegionUpload &q, Starts<Work::kC
   if (!s.objects().find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
   if (q.length == 0) return posted(CUDA_SUCCESS);
   count_alone(s.count().uploads);
-  Gate::Pass pass = work.pass(stream, q.length);
+  Gate::Pass pass = work.move(stream, q.length);
   const CUresult result = pass->cuMemcpyHtoDAsync_v2(q.destination, bytes, q.length, stream);
   if (result == CUDA_SUCCESS) s.region()->uploading(q.slot, stream);
-  posted(pass.did(result));
+  posted(pass.started(result));
 }
 
 void handle_RegionSettle(Session &s, const wire_RegionSettle &q) {

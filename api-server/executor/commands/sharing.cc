@@ -39,7 +39,7 @@ void handle_MemoryExport(Session &s, const wire_MemoryExport &q) {
 
 void handle_MemoryImport(Session &s, const wire_MemoryImport &q) {
   const uint64_t request = q.request.request;
-  if (const char *what = s.memory().create_misuse(q.memory, WIRE_GRANULE)) {
+  if (const char *what = s.memory().create_misuse(q.memory, s.memory().granule())) {
     return s.violation(what);
   }
   const ShareName name = share_name_of(q);

@@ -50,14 +50,15 @@ void handle_StreamValues(Session &s, const wire_StreamValues &q, std::span<const
   for (size_t i = 0; i < count; i++) {
     memcpy(&value, &values[i * sizeof value], sizeof value);
     const uint64_t size = is_wide(value) ? 8 : 4;
-    if (!is_served_value(value.operation, value.flags) || !describe(value, &entries[i]) ||
-        value.address % size != 0 || !s.reachable(value.address, size)) {
+    if (!is_served_value(value.operation, value.flags, value.value) ||
+        !describe(value, &entries[i]) || value.address % size != 0 ||
+        !s.reachable(value.address, size)) {
       return posted(CUDA_ERROR_INVALID_VALUE);
     }
   }
-  Gate::Pass pass = work.pass(stream, values.size());
+  Gate::Pass pass = work.move(stream, values.size());
   const CUresult result =
-      pass.did(pass->cuStreamBatchMemOp_v2(stream, static_cast<unsigned>(count), entries, 0));
+      pass.started(pass->cuStreamBatchMemOp_v2(stream, static_cast<unsigned>(count), entries, 0));
   for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
     memcpy(&value, &values[i * sizeof value], sizeof value);
     s.stream_waits().note(value);

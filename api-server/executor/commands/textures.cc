@@ -5,6 +5,7 @@
 #include "abi_array.h"
 #include "base/served_values.h"
 #include "base/span.h"
+#include "commands/text.h"
 #include "dispatch.h"
 #include "session/session.h"
 
@@ -66,22 +67,6 @@ bool read(std::span<const uint8_t> bytes, T *to) {
   return true;
 }
 
-std::string text(std::span<const uint8_t> bytes) {
-  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
-}
-
-// One after the other until one fails.
-class Sequence {
- public:
-  void operator()(CUresult result) {
-    if (first_ == CUDA_SUCCESS) first_ = result;
-  }
-  CUresult first() const { return first_; }
-
- private:
-  CUresult first_ = CUDA_SUCCESS;
-};
-
 CUresult bind(const Driver &driver, CUtexref reference, const CUDA_RESOURCE_DESC &resource) {
   constexpr unsigned kOverrideFormat = 1;  // CU_TRSA_OVERRIDE_FORMAT
   const auto &res = resource.res;
@@ -109,7 +94,8 @@ CUresult bind(const Driver &driver, CUtexref reference, const CUDA_RESOURCE_DESC
 }
 
 CUresult set(const Driver &driver, CUtexref reference, CUDA_TEXTURE_DESC &texture) {
-  Sequence each;
+  CUresult first = CUDA_SUCCESS;
+  const auto each = [&](CUresult result) { keep_first(first, result); };
   for (int d = 0; d < 3; d++) {
     each(driver.cuTexRefSetAddressMode(reference, d, texture.addressMode[d]));
   }
@@ -121,7 +107,7 @@ CUresult set(const Driver &driver, CUtexref reference, CUDA_TEXTURE_DESC &textur
   each(driver.cuTexRefSetMaxAnisotropy(reference, texture.maxAnisotropy));
   each(driver.cuTexRefSetBorderColor(reference, texture.borderColor));
   each(driver.cuTexRefSetFlags(reference, texture.flags));
-  return each.first();
+  return first;
 }
 
 }  // namespace
@@ -185,7 +171,7 @@ void handle_ReferenceGet(Session &s, const wire_ReferenceGet &q, std::span<const
   CUmodule object = nullptr;
   CUresult result = s.driver().cuLibraryGetModule(&object, module->library);
   if (result == CUDA_SUCCESS) {
-    const std::string wanted = text(name);
+    const std::string wanted = text_of(name);
     result = q.surface ? s.driver().cuModuleGetSurfRef(&reference.surface, object, wanted.c_str())
                        : s.driver().cuModuleGetTexRef(&reference.texture, object, wanted.c_str());
   }

@@ -19,11 +19,11 @@ void upload(Session &s, uint16_t op, const wire_Upload &q, const Starts<Work::kC
   uint8_t *staged = s.upload_staging().place(q.length, stream);
   if (!s.payload(staged, q.length)) return;
   count_alone(s.count().uploads);
-  Gate::Pass pass = work.pass(stream, q.length);
+  Gate::Pass pass = work.move(stream, q.length);
   const CUresult result = pass->cuMemcpyHtoDAsync_v2(q.destination, staged, q.length, stream);
   if (keep) s.device().upload_store()->keep(s.kept_uploads(), {staged, q.length});
   s.upload_staging().copied();
-  posted(pass.did(result));
+  posted(pass.started(result));
 }
 
 }  // namespace
@@ -71,9 +71,9 @@ void handle_UploadAsk(Session &s, const wire_UploadAsk &q, std::span<const uint8
     count_alone(s.count().uploads);
     count_alone(s.count().cached_uploads);
     count_alone(s.count().cached_bytes, length);
-    Gate::Pass pass = work.pass(stream, length);
+    Gate::Pass pass = work.move(stream, length);
     const CUresult result =
-        pass.did(pass->cuMemcpyHtoDAsync_v2(q.destination + offset, staged, length, stream));
+        pass.started(pass->cuMemcpyHtoDAsync_v2(q.destination + offset, staged, length, stream));
     s.upload_staging().copied();
     if (result != CUDA_SUCCESS) return answer(result);
   }

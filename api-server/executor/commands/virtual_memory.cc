@@ -38,8 +38,7 @@ void handle_MemoryDisplace(Session &s, const wire_MemoryDisplace &q) {
     s.transfers().settle(sequence, nullptr, true);
     CUresult first = s.driver().cuCtxSynchronize();
     for (const auto &[address, size] : gone) {
-      const CUresult result = s.driver().cuMemUnmap(address, size);
-      if (first == CUDA_SUCCESS) first = result;
+      keep_first(first, s.driver().cuMemUnmap(address, size));
     }
     return first;
   });

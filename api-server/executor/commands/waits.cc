@@ -1,4 +1,6 @@
 // Queries: settled at once when they can be, else with a push later. And the end of everything.
+#include "base/session_limits.h"
+#include "base/waiting.h"
 #include "dispatch.h"
 #include "session/session.h"
 
@@ -26,11 +28,20 @@ void handle_cuStreamQuery(Session &s, const wire_cuStreamQuery &q) {
   if (result != CUDA_ERROR_NOT_READY) return s.answer_query(request, result);
   // What the stream holds now is done when an event behind it is.
   CUevent event = nullptr;
-  const CUresult made = s.driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  const CUresult made = s.driver().cuEventCreate(&event, kWaitEvent);
   if (made != CUDA_SUCCESS) return s.answers().send(request, made);
   s.answers().send(request, result);
   s.driver().cuEventRecord(event, stream.object);
   s.watch(handle, request, event, true);
+}
+
+void handle_StreamMark(Session &s, const wire_StreamMark &q) {
+  const auto posted = [&](CUresult result) { s.posted(WIRE_StreamMark, result); };
+  Stream stream;
+  if (!s.objects().peek(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
+  if (s.stream_marks().count() >= session_limits.stream_marks)
+    return s.violation("more marks are waited for than a guest may");
+  posted(s.stream_marks().put(stream.object, q.stream, q.place));
 }
 
 void handle_Echo(Session &s, const wire_Echo &q) {

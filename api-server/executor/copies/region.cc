@@ -6,6 +6,8 @@
 
 #include <bit>
 
+#include "base/waiting.h"
+
 namespace outboard {
 
 std::unique_ptr<Region> Region::make(const Driver &driver) {
@@ -28,7 +30,7 @@ bool Region::open() {
   if (!registered_) return false;
   for (unsigned i = 0; i < kSlots; i++) {
     slots_[i].data = bytes_ + i * kSlot;
-    if (driver_.cuEventCreate(&slots_[i].events[0], CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
+    if (driver_.cuEventCreate(&slots_[i].events[0], kWaitEvent) != CUDA_SUCCESS) {
       slots_[i].events[0] = nullptr;
       return false;
     }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/waiting.h"
 
 namespace outboard {
 
@@ -32,7 +33,7 @@ Chunk *Staging::make() {
   if (driver_.cuMemHostAlloc(&data, Chunk::kRoom, 0) != CUDA_SUCCESS) return nullptr;
   chunk->data = static_cast<uint8_t *>(data);
   for (CUevent &event : chunk->events) {
-    if (driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
+    if (driver_.cuEventCreate(&event, kWaitEvent) != CUDA_SUCCESS) {
       event = nullptr;
       destroy(*chunk);
       return nullptr;

@@ -1,7 +1,6 @@
 #include "copies/upload_store.h"
 
 #include <pthread.h>
-#include <sodium/crypto_generichash_blake2b.h>
 
 #include <exception>
 
@@ -26,14 +25,6 @@ std::string folder_of(const std::string &tenant) {
 }
 
 }  // namespace
-
-// Without sodium_init: its portable code is what is used then, which is the faster one here.
-Hash blake2b(std::span<const uint8_t> bytes) {
-  Hash hash;
-  crypto_generichash_blake2b(reinterpret_cast<unsigned char *>(hash.data()), sizeof hash,
-                             bytes.data(), bytes.size(), nullptr, 0);
-  return hash;
-}
 
 std::unique_ptr<UploadStore> UploadStore::open(const std::string &folder, uint64_t limit) {
   std::unique_ptr<HashedFiles> files = HashedFiles::open(folder, kParts, limit);

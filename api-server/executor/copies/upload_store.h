@@ -18,9 +18,6 @@
 
 namespace outboard {
 
-// Returns the BLAKE2b-256 hash of the bytes.
-Hash blake2b(std::span<const uint8_t> bytes);
-
 // The parts that are kept of one tenant.
 using KeptUploads = std::shared_ptr<const HashedFiles>;
 

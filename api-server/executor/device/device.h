@@ -11,9 +11,12 @@
 #include <vector>
 
 #include "base/driver.h"
+#include "copies/detour_holds.h"
 #include "copies/staging.h"
 #include "copies/upload_store.h"
+#include "gate/hold_words.h"
 #include "gate/quota_page.h"
+#include "gate/turn_page.h"
 #include "images/module_store.h"
 #include "memory/scrubber.h"
 
@@ -26,6 +29,9 @@ struct DeviceOptions {
   std::optional<uint64_t> window_size;
   // The memory file of the quota page, which stays the caller's. Without it nothing is held back.
   std::optional<int> quota_page_fd;
+  // Of all slots of the device, and which of them this is; absent: there is no other.
+  std::optional<int> turn_page_fd;
+  unsigned slot = 0;
   // The folder in which images are kept on disk, and how many bytes of them. Empty: there is none.
   std::string module_folder{};
   uint64_t module_bytes = 0;
@@ -35,6 +41,9 @@ struct DeviceOptions {
   // How many bytes of the host's memory the images of a session's modules may take; those that are
   // kept for later sessions may take as much.
   uint64_t image_bytes = uint64_t{1} << 30;
+  // The device that is meant, whatever its ordinal has become. An instance in MIG mode has that of
+  // the instance.
+  std::optional<CUuuid> uuid{};
 };
 
 // Another device of the driver whose memory kernels of this one can reach.
@@ -49,6 +58,7 @@ struct PeerDevice {
 struct DeviceSnapshot {
   std::string name;
   CUuuid uuid;
+  std::optional<CUuuid> gpu;  // an instance in MIG mode: the GPU that it is of
   uint64_t total_memory;
   uint64_t free_memory;
   std::vector<int32_t> attributes;
@@ -60,6 +70,8 @@ struct DeviceSnapshot {
   int driver_version;
   uint64_t window_base;
   uint64_t window_size;
+  unsigned stream_operations;
+  uint64_t granularity;
 };
 
 class Device {
@@ -70,8 +82,9 @@ class Device {
   Device(const Device &) = delete;
   Device &operator=(const Device &) = delete;
 
-  // Asks the driver what a guest is told. Throws Error.
-  DeviceSnapshot snapshot() const;
+  // Returns what a guest is told. What cannot change was asked when the device was opened. Throws
+  // Error (OB_GPU_LOST) where the device does not answer. From one thread.
+  DeviceSnapshot snapshot();
   // Reserves another window of addresses in place of the old one. No session may use the device.
   // Throws Error when it cannot be had; the old window stays then.
   void move_window(uint64_t base, uint64_t size);
@@ -87,12 +100,25 @@ class Device {
   bool has_peers() const { return !peers_.empty(); }
   Scrubber &scrubber() { return *scrubber_; }
   const std::shared_ptr<QuotaPage> &quota_page() const { return quota_page_; }
+  // May be null.
+  const std::shared_ptr<TurnPage> &turn_page() const { return turn_page_; }
+  unsigned slot() const { return slot_; }
   Staging &upload_chunks() { return *upload_chunks_; }
   Staging &download_chunks() { return *download_chunks_; }
+  DetourHolds &detour_holds() { return *detour_holds_; }
+  // By which the gate holds streams.
+  HoldWords &hold_words() { return *hold_words_; }
   ModuleStore &modules() { return modules_; }
   uint64_t image_bytes() const { return image_bytes_; }
   // Returns where uploads are kept; null when they are not.
   UploadStore *upload_store() { return upload_store_.get(); }
+
+  // Returns how many operations a stream takes before the driver keeps whoever puts one more there
+  // waiting; 0: any number.
+  unsigned stream_operations() const { return stream_operations_; }
+
+  // Returns what sizes and addresses of memory are multiples of: a power of two.
+  uint64_t granularity() const { return granularity_; }
 
   // Stands for a limit that the driver refuses to tell.
   static constexpr uint64_t kNoLimit = UINT64_MAX;
@@ -102,8 +128,8 @@ class Device {
   uint64_t resident_threads() const;
 
   // Sets limits that a session has changed back to what they were. After an error the context is
-  // not as it was.
-  CUresult restore_limits() const;
+  // not as it was. `stacks`: kernels have made the stacks larger.
+  CUresult restore_limits(bool stacks) const;
 
   // Takes the device for a session. False when another session has it. Any thread.
   bool claim() { return !claimed_.exchange(true); }
@@ -115,8 +141,17 @@ class Device {
 
  private:
   Device(const Driver &driver, int ordinal);
+  void retain();
   void reserve(const DeviceOptions &options);
+  // Reserves addresses there and nowhere else. Returns the driver's result, and
+  // CUDA_ERROR_NOT_SUPPORTED where it reserves other ones.
+  CUresult reserve_at(uint64_t base, uint64_t size);
+  // Makes a window of that size wherever one is to be had.
+  bool reserve_somewhere(uint64_t size);
   std::vector<PeerDevice> find_peers() const;
+  uint64_t find_granularity() const;
+  void describe();
+  void ask_attribute(CUdevice_attribute attribute);
   void check(CUresult result, const char *what) const;
 
   const Driver driver_;
@@ -128,13 +163,20 @@ class Device {
   std::vector<PeerDevice> peers_;
   uint64_t window_base_ = 0;
   uint64_t window_size_ = 0;
+  unsigned stream_operations_ = 0;
+  uint64_t granularity_ = WIRE_GRANULE;
+  DeviceSnapshot facts_{};
   std::vector<uint64_t> limits_;
   std::unique_ptr<Staging> upload_chunks_;
   std::unique_ptr<Staging> download_chunks_;
+  std::unique_ptr<DetourHolds> detour_holds_;
+  std::unique_ptr<HoldWords> hold_words_;
   uint64_t image_bytes_ = 0;
   ModuleStore modules_;
   std::unique_ptr<UploadStore> upload_store_;
   std::shared_ptr<QuotaPage> quota_page_;
+  std::shared_ptr<TurnPage> turn_page_;
+  unsigned slot_ = 0;
   std::atomic<bool> claimed_{false};
   std::atomic<bool> spoiled_{false};
 };
@@ -144,6 +186,8 @@ struct Offered {
   std::string name;
   std::string pci_bus_id;
   CUuuid uuid;
+  std::optional<CUuuid> gpu;  // an instance in MIG mode: the GPU that it is of
+  int compute_mode = 0;       // CUcomputemode
   int capability_major = 0, capability_minor = 0;
   int multiprocessors = 0;
   int clock_khz = 0;

@@ -35,6 +35,8 @@ class Library {
 std::optional<NvmlFacts> facts_of(const Library &library, const std::string &uuid) {
   nvmlDevice_t device;
   if (!ASK(nvmlDeviceGetHandleByUUID, uuid.c_str(), &device)) return std::nullopt;
+  nvmlDevice_t gpu;
+  if (ASK(nvmlDeviceGetDeviceHandleFromMigDeviceHandle, device, &gpu)) device = gpu;
   NvmlFacts facts;
   char text[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE] = "";
   if (ASK(nvmlSystemGetDriverVersion, text, sizeof text)) facts.nvidia_driver = text;
@@ -67,13 +69,50 @@ std::optional<NvmlFacts> facts_of(const Library &library, const std::string &uui
   return facts;
 }
 
+std::string uuid_of(const Library &library, nvmlDevice_t device) {
+  char text[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
+  return ASK(nvmlDeviceGetUUID, device, text, sizeof text) ? text : "";
+}
+
+MachineGpu gpu_of(const Library &library, nvmlDevice_t device) {
+  MachineGpu gpu;
+  gpu.uuid = uuid_of(library, device);
+  unsigned current = NVML_DEVICE_MIG_DISABLE, pending = 0, most = 0;
+  gpu.mig =
+      ASK(nvmlDeviceGetMigMode, device, &current, &pending) && current == NVML_DEVICE_MIG_ENABLE;
+  if (!gpu.mig || !ASK(nvmlDeviceGetMaxMigDeviceCount, device, &most)) return gpu;
+  for (unsigned i = 0; i < most; i++) {
+    nvmlDevice_t instance;
+    if (!ASK(nvmlDeviceGetMigDeviceHandleByIndex, device, i, &instance)) continue;
+    if (std::string uuid = uuid_of(library, instance); !uuid.empty())
+      gpu.instances.push_back(std::move(uuid));
+  }
+  return gpu;
+}
+
+const Library &opened(const std::string &name) {
+  static std::map<std::string, Library> all;
+  return all.try_emplace(name, name).first->second;
+}
+
 }  // namespace
 
-std::optional<NvmlFacts> nvml_facts(const std::string &library, const std::string &uuid) {
-  static std::map<std::string, Library> opened;
-  const auto [found, is_new] = opened.try_emplace(library, library);
-  if (!found->second.usable()) return std::nullopt;
-  return facts_of(found->second, uuid);
+std::optional<std::vector<MachineGpu>> machine_gpus(const std::string &name) {
+  const Library &library = opened(name);
+  unsigned count = 0;
+  if (!library.usable() || !ASK(nvmlDeviceGetCount_v2, &count)) return std::nullopt;
+  std::vector<MachineGpu> gpus;
+  for (unsigned i = 0; i < count; i++) {
+    nvmlDevice_t device;
+    if (ASK(nvmlDeviceGetHandleByIndex_v2, i, &device)) gpus.push_back(gpu_of(library, device));
+  }
+  return gpus;
+}
+
+std::optional<NvmlFacts> nvml_facts(const std::string &name, const std::string &uuid) {
+  const Library &library = opened(name);
+  if (!library.usable()) return std::nullopt;
+  return facts_of(library, uuid);
 }
 
 }  // namespace outboard

@@ -1,10 +1,12 @@
-// What the GPU machine's own NVML says of a device: sensors, clocks, versions. Its library is
-// opened with dlopen, as the driver's is, when somebody asks for the first time.
+// What the GPU machine's own NVML says: which GPUs and instances there are, and of a device its
+// sensors, clocks, versions. Its library is opened with dlopen, as the driver's is, when somebody
+// asks for the first time.
 #pragma once
 
 #include <array>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace outboard {
 
@@ -27,9 +29,21 @@ struct NvmlFacts {
   std::array<unsigned, 4> max_clocks{};
 };
 
-// Asks NVML about the device of that UUID. Nothing where there is no such library, it cannot be
-// used, or it does not know the device. A library is opened once and stays open. Not to be called
-// by several threads at once.
+// A GPU of the machine, whatever this process sees by CUDA. UUIDs are as NVML writes them.
+struct MachineGpu {
+  std::string uuid;
+  bool mig = false;                    // MIG mode: only its instances are devices of CUDA
+  std::vector<std::string> instances;  // those that there are
+};
+
+// Asks NVML which GPUs there are, in its order. Nothing where there is no such library, or it
+// cannot be used. What instances there are is known for the life of the process: a library that is
+// open goes on telling of those that are destroyed. Not to be called by several threads at once.
+std::optional<std::vector<MachineGpu>> machine_gpus(const std::string &library);
+
+// Asks NVML about the device of that UUID; of an instance, about its GPU. Nothing where there is no
+// such library, it cannot be used, or it does not know the device. A library is opened once and
+// stays open. Not to be called by several threads at once.
 std::optional<NvmlFacts> nvml_facts(const std::string &library, const std::string &uuid);
 
 }  // namespace outboard

@@ -1,20 +1,18 @@
 // The gate: whatever starts work on the device passes here, and nothing else can (driver.h,
-// WorkDriver). It measures what a session's work costs the device, and holds it back when the
-// session has used up its quota tokens (quota_page.h).
+// WorkDriver). It puts the work into launch groups and has the meter measure what they cost the
+// device (meter.h). It holds them back when the session has used up its quota tokens (holds.h,
+// quota_page.h).
 //
-// Holding back blocks no thread of the session: a hold, which is a host function that waits, goes
-// into the stream in front of the work. To everything else the session looks like one whose device
-// is busy: order, events, queries and synchronisations stay right by themselves. Holds are released
-// as they come up in their streams, those of earlier launches first.
+// Holding back blocks no thread, neither of the session nor of the driver: a hold, which is a word
+// that the stream waits for, goes into the stream in front of the work. To everything else the
+// session looks like one whose device is busy: order, events, queries and synchronisations stay
+// right by themselves. Holds are released as they come up in their streams, those of earlier
+// launches first.
 //
-// Cost is charged when work starts, as predicted; what takes longer is charged while it runs; and
-// all is corrected when it is measured. While there is a limit, little is let through ahead of what
-// has ended, so that a prediction can be wrong by one kernel and no more.
-//
-// Lock: mutex_, which holds take on threads of the driver: no driver call is made with it.
+// Locks: mutex_, innermost; and that of the holds.
 #pragma once
 
-#include <condition_variable>
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -22,6 +20,7 @@
 #include <vector>
 
 #include "base/counters.h"
+#include "gate/holds.h"
 #include "gate/kernel_times.h"
 #include "gate/launch_group.h"
 #include "gate/meter.h"
@@ -33,57 +32,74 @@ namespace outboard {
 
 enum class Work { kKernel, kCopy, kSet };
 
+// More than any device ends in a day, and so few that what is counted of blocks, also of all nodes
+// of a session's graphs together, stays far from the end of its numbers.
+inline constexpr uint64_t kMostBlocks = uint64_t{1} << 40;
+
+// Returns how many blocks a grid has; kMostBlocks for one that is larger.
+inline uint64_t blocks_of_grid(uint32_t x, uint32_t y, uint32_t z) {
+  uint64_t blocks = uint64_t{x} * y;
+  return __builtin_mul_overflow(blocks, z, &blocks) ? kMostBlocks : std::min(blocks, kMostBlocks);
+}
+
 struct GateOptions {
   bool copies = false;  // whether copies are held and measured, too
   bool sets = false;
-  bool measure = true;  // for measuring what measuring costs
+  // Whether launches are measured that nothing holds back. False: they get no events, and what they
+  // cost the device is not known.
+  bool measured = true;
   // How long a launch may run; 0: for ever. Then `overdue` is told of its kernel, on a thread of
   // the gate's.
   uint64_t most_kernel_ns = 0;
   std::function<void(const std::string &kernel)> overdue{};
+  // Is told, on the same thread, that work has begun which is held: the session's kernels have
+  // written the words by which streams are held (hold_words.h).
+  std::function<void()> slipped{};
 };
 
 class Gate {
  public:
-  // Leave to start one piece of work now: `->` gives the driver's functions that start work, which
-  // are to be had in no other way.
+  // Leave to start one piece of work, by one call of the driver or, as a download is, by several:
+  // `->` gives the driver's functions that start work, which are to be had in no other way.
   class Pass {
    public:
     const WorkCalls *operator->() const { return calls_; }
-    // Takes the call's result: work that did not start costs nothing. The leader's.
-    CUresult did(CUresult result) {
+    // Says what the call came to, which it returns: work that did not start costs nothing. The
+    // leader's.
+    CUresult started(CUresult result) {
       if (result != CUDA_SUCCESS && gate_) [[unlikely]]
-        gate_->take_back(*this);
+        gate_->uncount(*this);
       return result;
     }
 
    private:
     friend class Gate;
     const WorkCalls *calls_ = nullptr;
-    Gate *gate_ = nullptr;  // when there is something to take back
-    LaunchGroup *group_ = nullptr;
+    Gate *gate_ = nullptr;          // when there is something to take back
+    LaunchGroup *group_ = nullptr;  // null: it is not measured
     KernelCost *kernel_ = nullptr;
     uint64_t blocks_ = 0;
     uint64_t predicted_ = 0;
   };
 
-  Gate(const Driver &driver, CUcontext context, std::shared_ptr<QuotaPage> page, uint64_t session,
+  // `turns` null: no other slot uses the device.
+  Gate(const Driver &driver, CUcontext context, std::shared_ptr<QuotaPage> page,
+       HoldWords &hold_words, std::shared_ptr<TurnPage> turns, unsigned slot, uint64_t session,
        GateOptions options, std::function<void()> bind, Trace *trace = nullptr);
   ~Gate();
 
   // ---- for the leader --------------------------------------------------------------------------
 
   // Returns the entry of the kernel of that name, which lives as long as the session.
-  KernelCost *kernel(const std::string &name);
-  // To be called when what comes next is no launch, or nothing: what was launched is measured by
-  // itself from here on.
-  void pause() {
+  KernelCost *cost_of(const std::string &name);
+  // Ends the open group. To be called when what comes next is no launch, or nothing.
+  void close_current_group() {
     if (current_) close_group();
   }
-  // To be called when what comes next is no launch, and launches before and after it may be
-  // measured together all the same.
-  void go_on() {
-    if (current_) current_->posted.store(current_->launches, std::memory_order_release);
+  // Tells the meter that the driver has all launches so far. To be called when what comes next is
+  // no launch, and launches before and after it may be in one group all the same.
+  void tell_all_with_driver() {
+    if (current_) current_->with_driver.store(current_->launches, std::memory_order_release);
   }
   // Waits until all work is measured, which must have come to rest.
   void settle();
@@ -92,10 +108,11 @@ class Gate {
 
   // ---- for any thread --------------------------------------------------------------------------
 
-  // Releases all holds; from now on nothing is held back.
-  void open();
   // To be called before a stream is destroyed: one that is made later may have its address.
-  void stream_goes() { streams_gone_.fetch_add(1, std::memory_order_relaxed); }
+  void stream_goes(CUstream stream) {
+    streams_gone_.fetch_add(1, std::memory_order_relaxed);
+    holds_.stream_goes(stream);
+  }
   // Says in the quota page that the session is over; its counters stay until the next one begins.
   void leave();
   // Returns what the kernels that have cost most have cost so far: at most so many, dearest first.
@@ -109,29 +126,21 @@ class Gate {
   Pass move(Work work, CUstream stream, uint64_t bytes);
   Pass enter(CUstream stream, KernelCost &kernel, uint64_t blocks);
   Pass enter_limited(CUstream stream, KernelCost &kernel, uint64_t blocks);
-  void take_back(const Pass &pass);
+  Pass pass_unmeasured(KernelCost &kernel, uint64_t blocks);
+  void uncount(const Pass &pass);
 
   LaunchGroup *take_group(CUstream stream, const KernelCost &first);
   LaunchGroup *begin_group(CUstream stream, const KernelCost &first);
-  void put_hold(LaunchGroup *group);
+  void start(LaunchGroup *group);
   void close_group();
   bool has_room(const LaunchGroup *group, const KernelCost &kernel, uint64_t predicted,
                 uint64_t most);
   Pass add(LaunchGroup *group, KernelCost &kernel, uint64_t blocks, uint64_t predicted);
 
-  // With the lock.
-  void follow_mode(uint64_t mode);
-  bool has_quota_tokens();
-  bool may_start(uint64_t predicted, bool known);
-  void update_counts(LaunchGroup *group);
-  void let_run(LaunchGroup *group);
-
-  Meter::Urgency urgency() const;
-  void await(LaunchGroup *group);
   void finished(LaunchGroup *group, uint64_t ns, bool measured);
-  void runs(LaunchGroup *group, uint64_t ns);
+  void running(LaunchGroup *group, uint64_t ns);
   void remember_long(LaunchGroup *group, uint64_t ns);
-  void is_overdue(LaunchGroup *group);
+  void overdue(LaunchGroup *group);
 
   const Driver &driver_;
   const std::shared_ptr<QuotaPage> page_;
@@ -142,25 +151,19 @@ class Gate {
   KernelCost *const copies_;
   KernelCost *const sets_;
 
-  // The leader's, but what a hold stands before is under the lock until it is released.
+  // The leader's, but what a hold stands before is under the lock of the holds until it is
+  // released.
   LaunchGroup *current_ = nullptr;
   uint64_t groups_begun_ = 0;
 
-  std::atomic<unsigned> want_room_{0};  // holds that only wait for others to end
-  std::atomic<size_t> under_way_{0};    // groups begun and not finished
+  std::atomic<size_t> under_way_{0};  // groups begun and not finished
   std::atomic<uint64_t> streams_gone_{0};
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // of the two below
   std::vector<std::unique_ptr<LaunchGroup>> all_;
   std::vector<LaunchGroup *> spare_;
-  std::vector<LaunchGroup *> arrived_;  // holds that have come up, by sequence
-  uint64_t held_groups_ = 0;            // with holds that are not released
-  uint64_t running_groups_ = 0;
-  uint64_t unknown_groups_ = 0;    // of those
-  bool host_quota_token_ = false;  // kModeHostTime: one is being used up
-  int64_t host_since_ = 0;         // since when it has not been charged
-  bool open_ = false;
 
+  Holds holds_;
   Meter meter_;  // last: its thread calls us
 };
 
@@ -172,12 +175,12 @@ class Starts {
   // Return a pass for one piece of work on the stream, which the caller starts at once: a launch of
   // `blocks` blocks, or a copy or fill of `bytes` bytes. Where the session has no quota tokens
   // left, there is a hold in the stream then. The caller tells the pass what became of the call
-  // (did).
-  Gate::Pass kernel(CUstream stream, KernelCost &kernel, uint64_t blocks) const
+  // (started).
+  Gate::Pass launch(CUstream stream, KernelCost &kernel, uint64_t blocks) const
       requires(kWork == Work::kKernel) {
     return gate_.launch(stream, kernel, blocks);
   }
-  Gate::Pass pass(CUstream stream, uint64_t bytes) const requires(kWork != Work::kKernel) {
+  Gate::Pass move(CUstream stream, uint64_t bytes) const requires(kWork != Work::kKernel) {
     return gate_.move(kWork, stream, bytes);
   }
 

@@ -73,12 +73,17 @@ std::vector<KernelTime> KernelTimes::list(size_t most) {
   {
     std::lock_guard lock(mutex_);
     for (const auto &[name, kernel] : kernels_) {
-      if (kernel->launches_ == 0) continue;
-      all.push_back({name, kernel->launches_, kernel->blocks_, kernel->ns_});
+      const uint64_t unmeasured = kernel->unmeasured_launches_.load(std::memory_order_relaxed);
+      const uint64_t launches = kernel->launches_ + unmeasured;
+      if (launches == 0) continue;
+      const uint64_t blocks =
+          kernel->blocks_ + kernel->unmeasured_blocks_.load(std::memory_order_relaxed);
+      all.push_back({name, launches, blocks, kernel->ns_, unmeasured});
     }
   }
   const auto dearer = [](const KernelTime &a, const KernelTime &b) {
-    return a.ns != b.ns ? a.ns > b.ns : a.name < b.name;
+    if (a.ns != b.ns) return a.ns > b.ns;
+    return a.unmeasured != b.unmeasured ? a.unmeasured > b.unmeasured : a.name < b.name;
   };
   std::sort(all.begin(), all.end(), dearer);
   if (all.size() > most) all.resize(most);

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/counters.h"
+
 namespace outboard {
 
 // A kernel, or something else that is launched and costs time. Lives as long as its session.
@@ -36,6 +38,11 @@ class KernelCost {
   unsigned alone = 0;
   // Of its name in the session's trace.
   uint32_t trace_name = 0;
+  // Counts launches that are not measured, of so many blocks in all. The leader's.
+  void count_unmeasured(uint64_t launches, uint64_t blocks) {
+    count_alone(unmeasured_launches_, launches);
+    count_alone(unmeasured_blocks_, blocks);
+  }
 
  private:
   friend class KernelTimes;
@@ -44,6 +51,8 @@ class KernelCost {
   const std::string *name_ = nullptr;
   std::atomic<uint64_t> mean_ns_{0};
   std::atomic<uint64_t> mean_blocks_{1};
+  Counter unmeasured_launches_{0};
+  Counter unmeasured_blocks_{0};
   // Measured so far; under the table's lock.
   uint64_t launches_ = 0;
   uint64_t blocks_ = 0;
@@ -54,7 +63,8 @@ struct KernelTime {
   std::string name;
   uint64_t launches;
   uint64_t blocks;
-  uint64_t ns;
+  uint64_t ns;          // of all launches but those that are
+  uint64_t unmeasured;  // launches whose cost nobody has measured
 };
 
 // What the table already counts of launches that have not ended.
@@ -80,7 +90,8 @@ class KernelTimes {
   void running(KernelCost *kernel, uint64_t launches, uint64_t blocks, uint64_t ns,
                EnteredTime *entered);
 
-  // Returns the kernels that have cost most, at most so many, dearest first.
+  // Returns the kernels that have cost most, at most so many, dearest first; those whose cost is
+  // not known by launches.
   std::vector<KernelTime> list(size_t most);
 
  private:

@@ -22,6 +22,8 @@ constexpr std::chrono::microseconds kSoonest{50};
 constexpr unsigned kPatience = 20;
 // How often what runs is looked at.
 constexpr int64_t kLookNs = 5'000'000;
+// Of how many streams that are held the thread asks then whether they wait.
+constexpr unsigned kHeldAtOnce = 64;
 
 }  // namespace
 
@@ -34,7 +36,7 @@ Meter::Meter(const Driver &driver, CUcontext context, Handlers handlers, uint64_
       trace_(trace),
       clock_(driver, trace) {
   if (driver_.softwareDeviceWorkNs) by_workers();
-  unclaimed_ = 0;
+  work_of_no_group_ = 0;
 }
 
 Meter::~Meter() { stop(); }
@@ -46,20 +48,20 @@ void Meter::watch(LaunchGroup *group) {
   busy_ = true;
   if (thread_.joinable()) return arrived_.notify_one();
   try {
-    thread_ = std::thread([this] { work(); });
+    thread_ = std::thread([this] { thread_loop(); });
   } catch (const std::system_error &) {
     busy_ = false;  // the next group tries again
   }
 }
 
-void Meter::look() {
+void Meter::group_may_end() {
   std::lock_guard lock(mutex_);
   if (!dozing_) return;
   hurried_ = true;
   arrived_.notify_one();
 }
 
-void Meter::hurry() {
+void Meter::ends_are_awaited() {
   std::lock_guard lock(mutex_);
   hurried_ = true;
   arrived_.notify_one();
@@ -85,7 +87,7 @@ void Meter::stop() {
   clock_.close();
 }
 
-void Meter::work() {
+void Meter::thread_loop() {
   pthread_setname_np(pthread_self(), "outboard-meter");
   handlers_.bind();
   std::unique_lock lock(mutex_);
@@ -93,7 +95,7 @@ void Meter::work() {
   for (;;) {
     if (running_.empty()) {
       changed_ = std::chrono::steady_clock::now();
-      ahead_ = 0;
+      reported_by_wall_ = 0;
     }
     running_.insert(running_.end(), watched_.begin(), watched_.end());
     watched_.clear();
@@ -182,36 +184,57 @@ void Meter::take_ended(std::vector<LaunchGroup *> *ended) {
 }
 
 // What does not end is counted in steps. In each, the device has spent the time that has passed, or
-// what it counted itself, less what has been told of it by events; those that run share it.
+// what it counted itself, less what events have reported of it; those that run share it.
 void Meter::look_at_running() {
   const int64_t now = harvested_;
   if (now - looked_ < kLookNs) return;
   const int64_t before = std::exchange(looked_, now);
-  const uint64_t told = std::exchange(told_, 0);
+  const uint64_t reported = std::exchange(reported_by_events_, 0);
   std::vector<LaunchGroup *> runs;
   int64_t since = now;                // one of those, at least
   const LaunchGroup *last = nullptr;  // it has not ended, or had not a moment ago
+  const uint64_t from = std::exchange(held_from_, 0);
+  unsigned left = kHeldAtOnce;
+  seen_held_.clear();
+  bool may_run = false, begun = false;
   for (LaunchGroup *group : running_) {
     const bool waits = last && group->follows(*last);
     last = group;
-    if (group->broken || waits || !group->begun()) continue;
+    if (waits) continue;
+    if (group->broken) {
+      begun = true;
+      continue;
+    }
+    // Of each stream the first one: those behind it cannot begin sooner.
+    if (group->held && seen_held_.insert(group->stream).second && group->sequence >= from) {
+      if (left > 0) {
+        --left;
+        look_at_held(*group);
+      } else if (held_from_ == 0) {
+        held_from_ = group->sequence;
+      }
+    }
+    if (!group->begun()) continue;
+    may_run = true;
     if (group->runs_since != 0) {
       runs.push_back(group);
       since = std::min(since, group->runs_since);
     } else if (driver_.cuEventQuery(group->start) == CUDA_SUCCESS) {
       group->runs_since = now_ns();
+      begun = true;
     }
   }
+  if (may_run && !begun && runs.empty()) handlers_.none_runs(now);
   if (runs.empty()) return;
   uint64_t spent = 0;
   if (driver_.softwareDeviceWorkNs) {
     const double worked = by_workers();
-    unclaimed_ += worked;
+    work_of_no_group_ += worked;
     spent = static_cast<uint64_t>(worked);
   } else {
     const auto passed = static_cast<uint64_t>(std::max<int64_t>(now - std::max(before, since), 0));
-    spent = passed - std::min(passed, told);
-    ahead_ += spent;
+    spent = passed - std::min(passed, reported);
+    reported_by_wall_ += spent;
   }
   handlers_.spent(spent);
   Shares shares(spent, static_cast<double>(runs.size()));
@@ -219,11 +242,24 @@ void Meter::look_at_running() {
     charge(group, shares.next(1));
     if (most_ns_ == 0 || group->overdue) continue;
     const auto ran = static_cast<uint64_t>(now - group->runs_since);
-    const uint64_t launches = group->closed ? group->launches : group->posted.load();
+    const uint64_t launches = group->closed ? group->launches : group->with_driver.load();
     if (ran < most_for(launches, most_ns_)) continue;
     group->overdue = true;
     handlers_.overdue(group);
   }
+}
+
+// Kernels can write the words by which streams are held, if they find them. What began with such a
+// word is not charged before its hold is released, or never; but its first event tells.
+void Meter::look_at_held(const LaunchGroup &group) {
+  if (slipped_) return;
+  // Twice, because a context that fails lets all go, and the first answer may be from before.
+  for (int i = 0; i < 2; i++)
+    if (driver_.cuEventQuery(group.start) != CUDA_SUCCESS) return;
+  // A hold that was released in the meantime is not held any more before its word is written.
+  if (!group.held) return;
+  slipped_ = true;
+  handlers_.slipped();
 }
 
 void Meter::charge(LaunchGroup *group, uint64_t ns) {
@@ -280,9 +316,9 @@ void Meter::share_work(const std::vector<Ran> &ended) {
   handlers_.spent(static_cast<uint64_t>(worked));
   double lengths = 0;
   for (const Ran &one : ended) lengths += one.length();
-  unclaimed_ += worked;
-  const double cost = std::min(unclaimed_, lengths);
-  unclaimed_ -= cost;
+  work_of_no_group_ += worked;
+  const double cost = std::min(work_of_no_group_, lengths);
+  work_of_no_group_ -= cost;
   Shares shares(static_cast<uint64_t>(cost), lengths);
   for (const Ran &one : ended) {
     const uint64_t ns = shares.next(one.length());
@@ -290,9 +326,9 @@ void Meter::share_work(const std::vector<Ran> &ended) {
   }
 }
 
-// The time in which anything ran, from the frontier to the latest end, which is the next one: what
-// runs on has its part of it now, and what lies behind a frontier is never counted again. What has
-// been told while that time passed is taken off.
+// Shares the time in which anything ran, from the frontier to the latest end, among what ran; what
+// has not ended has its part, too. That end becomes the new frontier, so that nothing before it is
+// counted again. What look_at_running has reported of that time already is taken off.
 void Meter::share_time(std::vector<Ran> &ran, CUevent origin) {
   const double first = frontier_ ? 0 : -std::numeric_limits<double>::infinity();
   double last = first;
@@ -308,11 +344,11 @@ void Meter::share_time(std::vector<Ran> &ran, CUevent origin) {
     lengths[one.runs_on] += one.length();
   }
   const auto cost = static_cast<uint64_t>(length_of_union(ran));
-  const uint64_t ahead = std::min(ahead_, cost);
-  ahead_ -= ahead;
-  told_ += cost - ahead;
+  const uint64_t ahead = std::min(reported_by_wall_, cost);
+  reported_by_wall_ -= ahead;
+  reported_by_events_ += cost - ahead;
   handlers_.spent(cost - ahead);
-  // What runs on has been told of already, where anything has.
+  // Of what runs on something was reported already, where anything was.
   uint64_t to_ended = cost - ahead;
   if (lengths[1] > 0) {
     const double part = static_cast<double>(cost) * lengths[0] / (lengths[0] + lengths[1]);

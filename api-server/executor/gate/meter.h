@@ -9,8 +9,8 @@
 //
 // The meter has one thread, which sleeps while nothing is under way.
 //
-// Lock: mutex_, taken under the gate's. No driver call is made with either: the driver's own
-// threads may hold something of the driver's while they wait for the gate's.
+// Lock: mutex_, taken under that of the holds. No driver call is made with either: the driver's
+// own threads may hold something of the driver's while they wait for that of the holds.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +19,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <unordered_set>
 #include <vector>
 
 #include "gate/launch_group.h"
@@ -42,8 +43,12 @@ class Meter {
     std::function<void(uint64_t ns)> spent;
     // Is told that the group has not ended and has cost `ns` nanoseconds so far.
     std::function<void(LaunchGroup *, uint64_t ns)> running;
+    // Is told that none of the groups that nothing holds had begun at that moment, by now_ns.
+    std::function<void(int64_t then)> none_runs;
     // Is told once that the group has run for longer than it may.
     std::function<void(LaunchGroup *)> overdue;
+    // Is told once that work has begun whose hold was not released.
+    std::function<void()> slipped;
   };
 
   // `most_ns` is how many nanoseconds a launch may run; 0: for ever. All that is passed outlives
@@ -54,7 +59,7 @@ class Meter {
   // Measures a group from now on. The driver has its start event, or has refused it (`broken`).
   void watch(LaunchGroup *group);
   // Says that a group which was held, or had not been closed, may end from now on.
-  void look();
+  void group_may_end();
   // Returns how many nanoseconds a group of so many launches may run where one may run for
   // `most_ns`. Nobody can tell which of them runs. But only kernels that were short so far are
   // measured together, so all of them get less than twice `most_ns`, and not as much for each.
@@ -64,8 +69,8 @@ class Meter {
   }
   // How many launches are measured together where there is a limit to how long one may run.
   static constexpr uint64_t kMostTogether = 8;
-  // Says that the urgency has grown.
-  void hurry();
+  // Says that a hold waits for others to end, and for nothing else: the urgency has grown.
+  void ends_are_awaited();
   // Waits until all groups are finished. All work must have come to rest.
   void settle();
   // Waits for the same, and ends the thread.
@@ -81,11 +86,12 @@ class Meter {
     double length() const { return to - from; }
   };
 
-  void work();
+  void thread_loop();
   bool harvest();
   void take_ended(std::vector<LaunchGroup *> *ended);
   bool all_held() const;
   void look_at_running();
+  void look_at_held(const LaunchGroup &group);
   std::chrono::nanoseconds how_long() const;
   void charge(LaunchGroup *group, uint64_t ns);
   void measure(const std::vector<LaunchGroup *> &groups);
@@ -118,13 +124,18 @@ class Meter {
   // The thread's.
   std::vector<LaunchGroup *> running_;
   std::chrono::steady_clock::time_point changed_;  // when the last one ended, or the first came
-  CUevent frontier_ = nullptr;  // the latest end so far: what was spent before it has been told
-  uint64_t worked_ = 0;         // what the driver's count was when it was last read
-  double unclaimed_ = 0;        // how much of that count is part of no group's cost yet
-  int64_t harvested_ = 0;       // when ended groups were last taken
-  int64_t looked_ = 0;          // when running groups were last looked at
-  uint64_t told_ = 0;           // nanoseconds told as spent, by events, since `looked_`
-  uint64_t ahead_ = 0;          // nanoseconds told as spent, by the wall, after the frontier
+  CUevent frontier_ = nullptr;   // the latest end so far: what was spent before it is reported
+  uint64_t worked_ = 0;          // what the driver's count was when it was last read
+  double work_of_no_group_ = 0;  // how much of that count is part of no group's cost yet
+  int64_t harvested_ = 0;        // when ended groups were last taken
+  int64_t looked_ = 0;           // when running groups were last looked at
+  // Nanoseconds reported as spent (Handlers::spent) that must not be reported again: those measured
+  // by events since `looked_`, which the next look at what runs takes off the time that has passed;
+  // and those by the wall clock after the frontier, which the next measurement by events takes off.
+  uint64_t reported_by_events_ = 0, reported_by_wall_ = 0;
+  uint64_t held_from_ = 0;  // the group with which the look at those that are held goes on
+  std::unordered_set<CUstream> seen_held_;  // streams of which a group was looked at in this look
+  bool slipped_ = false;                    // it was told that a hold was not released
 };
 
 }  // namespace outboard

@@ -87,9 +87,10 @@ void QuotaPage::wake(QuotaWords &words) {
   syscall(SYS_futex, &words.wake, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-void QuotaPage::wait(uint32_t seen) {
-  const timespec moment{.tv_sec = 0, .tv_nsec = 50'000'000};
-  syscall(SYS_futex, &words_->wake, FUTEX_WAIT, seen, &moment, nullptr, 0);
+void QuotaPage::wait(uint32_t seen, std::chrono::nanoseconds most) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  const timespec limit{.tv_sec = most.count() / kSecond, .tv_nsec = most.count() % kSecond};
+  syscall(SYS_futex, &words_->wake, FUTEX_WAIT, seen, &limit, nullptr, 0);
 }
 
 }  // namespace outboard

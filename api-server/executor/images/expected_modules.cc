@@ -19,9 +19,7 @@ CUresult ExpectedModules::unload(const Driver &driver) {
   std::lock_guard lock(mutex_);
   CUresult first = CUDA_SUCCESS;
   for (const std::unique_ptr<Module> &module : modules_) {
-    if (!module) continue;
-    const CUresult result = driver.cuLibraryUnload(module->library);
-    if (first == CUDA_SUCCESS) first = result;
+    if (module) keep_first(first, driver.cuLibraryUnload(module->library));
   }
   modules_.clear();
   return first;

@@ -12,8 +12,8 @@ namespace outboard {
 // A digest of 256 bits as the wire has it: four little-endian words.
 using Hash = std::array<uint64_t, 4>;
 
-// Returns the SHA-256 of the bytes.
-Hash sha256(std::span<const uint8_t> bytes);
+// Returns the BLAKE2b-256 hash of the bytes.
+Hash blake2b(std::span<const uint8_t> bytes);
 
 // The bytes of an image. Eight zeros follow them, so that a text at the end is terminated.
 class Image {

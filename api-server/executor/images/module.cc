@@ -132,10 +132,16 @@ CUresult Module::load(const Driver &driver, std::shared_ptr<const Image> image,
   CUresult result =
       driver.cuLibraryLoadData(&module->library, module->code.start, compiling->options(),
                                compiling->values(), compiling->count(), options, values, 1);
+  const bool there = result == CUDA_SUCCESS;
+  // A driver that loads lazily compiles, and takes memory, when the library is first used: that is
+  // here, where the options are alive and the guest is told what is wrong.
+  CUmodule in_context;
+  if (there) result = driver.cuLibraryGetModule(&in_context, module->library);
   compiling->finish();
-  if (result != CUDA_SUCCESS) return result;
   unsigned count = 0;
-  result = driver.cuLibraryGetKernelCount(&count, module->library);
+  if (result == CUDA_SUCCESS) {
+    result = driver.cuLibraryGetKernelCount(&count, module->library);
+  }
   std::vector<CUkernel> kernels(count);
   if (result == CUDA_SUCCESS && count > 0) {
     result = driver.cuLibraryEnumerateKernels(kernels.data(), count, module->library);
@@ -146,7 +152,7 @@ CUresult Module::load(const Driver &driver, std::shared_ptr<const Image> image,
     if (name) module->kernels.push_back({kernel, name});
   }
   if (result != CUDA_SUCCESS) {
-    driver.cuLibraryUnload(module->library);
+    if (there) driver.cuLibraryUnload(module->library);
     return result;
   }
   *loaded = std::move(module);
@@ -214,8 +220,7 @@ CUresult LoadedModules::unload(const Driver &driver) {
   std::lock_guard lock(mutex_);
   CUresult first = CUDA_SUCCESS;
   table_.each([&](std::unique_ptr<Module> &module) {
-    const CUresult result = driver.cuLibraryUnload(module->library);
-    if (first == CUDA_SUCCESS) first = result;
+    keep_first(first, driver.cuLibraryUnload(module->library));
   });
   table_.clear();
   return first;

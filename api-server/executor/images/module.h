@@ -120,6 +120,8 @@ struct Function {
   KernelCost *cost = nullptr;
   uint32_t parameter_bytes = 0;
   bool layout_known = false;
+  static constexpr uint32_t kNotAsked = UINT32_MAX;
+  uint32_t stack = kNotAsked;  // bytes of local memory that a thread takes
 };
 
 // The modules behind the handles that the guest minted. Modules are loaded beside the leader, so

@@ -7,11 +7,11 @@ namespace outboard {
 namespace {
 
 constexpr size_t kMostBytes = 64 << 10;
-constexpr FileKind kModules{"a module", "modules", sha256};
+constexpr FileKind kModules{"a module", "modules", blake2b};
 
 // What a tenant's lines begin with: of one length, whatever tenants are called.
 std::string line_of(const std::string &tenant) {
-  return name_of(sha256({reinterpret_cast<const uint8_t *>(tenant.data()), tenant.size()}));
+  return name_of(blake2b({reinterpret_cast<const uint8_t *>(tenant.data()), tenant.size()}));
 }
 
 }  // namespace

@@ -1,36 +1,11 @@
 #include "images/module_store.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 
 #include "base/session_limits.h"
 
-extern "C" {
-#include <sha2.h>
-}
-
 namespace outboard {
-
-Hash sha256(std::span<const uint8_t> bytes) {
-  SHA2_CTX context;
-  SHA256Init(&context);
-  SHA256Update(&context, bytes.data(), bytes.size());
-  uint8_t digest[SHA256_DIGEST_LENGTH];
-  SHA256Final(digest, &context);
-  Hash hash;
-  static_assert(sizeof hash == sizeof digest);
-  memcpy(hash.data(), digest, sizeof digest);
-  return hash;
-}
-
-std::shared_ptr<Image> Image::make(uint64_t size) {
-  auto image = std::make_shared<Image>();
-  // Not touched before bytes arrive: a guest that announces much and sends little costs little.
-  image->bytes_.reset(static_cast<uint8_t *>(calloc(1, size + 8)));
-  image->size_ = size;
-  return image->bytes_ ? image : nullptr;
-}
 
 bool PendingImage::arrived(uint64_t offset, uint64_t length) {
   if (length == 0) return true;

@@ -1,4 +1,4 @@
-// Images by the SHA-256 of their bytes. They stay in the process for later sessions, and on disk
+// Images by the hash of their bytes. They stay in the process for later sessions, and on disk
 // where the server has a folder for them. The least recently used ones are dropped first.
 //
 // Tenants share the bytes, but are not told what others have: a tenant finds an image by its hash

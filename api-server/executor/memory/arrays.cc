@@ -70,6 +70,7 @@ CUresult Arrays::create(const wire_ArrayCreate &q) {
     memory_.gone_beside(array.bytes);
     return result;
   }
+  array.number = ++numbers_;
   table_.keep(q.array, std::move(array));
   ++count_;
   return CUDA_SUCCESS;
@@ -90,6 +91,7 @@ CUresult Arrays::level(const wire_ArrayLevel &q) {
       driver_.cuMipmappedArrayGetLevel(&array.object, whole->mipmapped, q.level);
   if (result != CUDA_SUCCESS) return result;
   whole->minted.push_back(q.array);
+  array.number = ++numbers_;
   table_.keep(q.array, std::move(array));
   return CUDA_SUCCESS;
 }

@@ -34,7 +34,8 @@ struct Array {
   unsigned levels = 0;
   std::vector<uint64_t> minted;  // the handles of its levels
   bool is_level = false;
-  uint64_t bytes = 0;  // what it counts towards the session's memory
+  uint64_t number = 0;  // no other array of the session has it, also one that was destroyed
+  uint64_t bytes = 0;   // what it counts towards the session's memory
 
   // Returns the extents of a level. Level 0 has those of the array.
   Array at_level(unsigned level) const;
@@ -48,6 +49,11 @@ class Arrays {
 
   bool can_mint(uint64_t handle) const { return table_.can_mint(handle); }
   Array *find(uint64_t handle) { return table_.find(handle); }
+  // Returns an array's number; 0 when there is none of this handle.
+  uint64_t number_of(uint64_t handle) {
+    const Array *array = find(handle);
+    return array ? array->number : 0;
+  }
   // Returns how many arrays the device has not back yet.
   size_t count() const { return count_.load(std::memory_order_relaxed); }
 
@@ -82,6 +88,7 @@ class Arrays {
   Scrubber &scrubber_;
   const std::function<void(std::function<void()>)> aside_;
   HandleTable<Array, WIRE_KIND_ARRAY> table_;
+  uint64_t numbers_ = 0;  // that were given to arrays
   std::atomic<size_t> count_{0};
 
   std::mutex mutex_;

@@ -18,7 +18,7 @@ Memory::Memory(const Driver &driver, int ordinal, Scrubber &scrubber, uint64_t w
       session_(std::move(session)) {}
 
 const char *Memory::misuse(uint64_t address, uint64_t size) const {
-  if (address % WIRE_GRANULE || size % WIRE_GRANULE || size == 0) {
+  if (address % limits_.granule || size % limits_.granule || size == 0) {
     return "a mapping is not made of whole granules";
   }
   if (address < base_ || size > size_ || address - base_ > size_ - size) {
@@ -95,9 +95,38 @@ bool Memory::take_beside(uint64_t bytes) {
 }
 
 bool Memory::set_beside(uint64_t bytes) {
-  if (bytes > limits_.mapped - mapped_) return false;
+  if (bytes > limits_.mapped - mapped_ - stacks_) return false;
   beside_ = bytes;
   return true;
+}
+
+bool Memory::set_stacks(uint64_t bytes) {
+  const uint64_t most = limits_.mapped - wire_near_limit(limits_.mapped);
+  if (bytes > std::min(most, limits_.mapped - mapped_ - beside_)) return false;
+  stacks_ = bytes;
+  return true;
+}
+
+void Memory::keep_stacks(uint64_t bytes) {
+  stacks_ = std::min(bytes, limits_.mapped - mapped_ - beside_);
+}
+
+CUresult Memory::find_room(uint64_t size) {
+  const CUresult result = make_room(size, size, false);
+  return result == CUDA_SUCCESS ? find_free(size) : result;
+}
+
+CUresult Memory::find_free(uint64_t size) {
+  CUresult result = CUDA_SUCCESS;
+  for (const bool again : {false, true}) {
+    size_t free = 0, total = 0;
+    if (result == CUDA_SUCCESS) result = driver_.cuMemGetInfo_v2(&free, &total);
+    if (result != CUDA_SUCCESS || size <= free) return result;
+    if (again) break;
+    make_way();
+    result = reap_all();
+  }
+  return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult Memory::map_whole(uint64_t address, uint64_t size, CUmemGenericAllocationHandle memory) {
@@ -132,7 +161,7 @@ CUresult Memory::unmap(uint64_t address) {
     mapped_ -= range.size;
   }
   const bool early =
-      (session_.held_up() || session_.awaited(address, range.size)) && !session_.resting();
+      (session_.waits_for_guest() || session_.awaited(address, range.size)) && !session_.resting();
   retired_.push_back({address, range.size, range.memory, false, range.loan, early});
   CUresult result = CUDA_SUCCESS;
   if (!early && !is_lent(range.loan)) result = overwrite(&retired_.back());
@@ -152,7 +181,7 @@ CUresult Memory::begin_overwriting(Retired *retired) {
   retired->loan = nullptr;
   if (retired->address) return scrubber_.zero(retired->address, retired->size);
   CUdeviceptr address = 0;
-  CUresult result = driver_.cuMemAddressReserve(&address, retired->size, WIRE_GRANULE, 0, 0);
+  CUresult result = driver_.cuMemAddressReserve(&address, retired->size, limits_.granule, 0, 0);
   if (result == CUDA_SUCCESS) {
     result = map_whole(address, retired->size, retired->memory);
     if (result != CUDA_SUCCESS) driver_.cuMemAddressFree(address, retired->size);
@@ -175,7 +204,7 @@ bool Memory::is_early(uint64_t address, uint64_t size) const {
 CUresult Memory::reap(bool wait) {
   if (retired_.empty()) return CUDA_SUCCESS;
   // Later then: the leader would not hear the guest meanwhile.
-  if (!wait && session_.held_up()) return CUDA_SUCCESS;
+  if (!wait && session_.waits_for_guest()) return CUDA_SUCCESS;
   if (wait) {
     CUresult result = overwrite_ended();
     keep_first(result, overwrite_returned(true));

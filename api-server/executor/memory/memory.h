@@ -19,6 +19,7 @@
 #include "memory/offers.h"
 #include "memory/peers.h"
 #include "memory/scrubber.h"
+#include "wire.h"
 
 namespace outboard {
 
@@ -27,12 +28,14 @@ struct MemoryLimits {
   uint64_t mapped = 0;
   // What lies under pinned memory of the host. What a session has more of it counts as mapped.
   uint64_t pinned = 0;
+  // What sizes and addresses are multiples of, as the driver wants it.
+  uint64_t granule = WIRE_GRANULE;
 };
 
 // What Memory asks of the session. Each is called by the leader.
 struct SessionState {
   // Whether the device may wait for the guest, and the driver for the device when it unmaps.
-  std::function<bool()> held_up;
+  std::function<bool()> waits_for_guest;
   // Whether all its work on the device has ended.
   std::function<bool()> resting;
   // Whether a stream may wait for a value in the range.
@@ -136,6 +139,7 @@ class Memory {
   bool add_global(uint64_t address, uint64_t size);
   void remove_global(uint64_t address);
 
+  uint64_t granule() const { return limits_.granule; }
   // Returns how many bytes count towards the limit.
   uint64_t mapped() const { return mapped_; }
   // Returns how many bytes lie under pinned memory.
@@ -154,6 +158,16 @@ class Memory {
   // Says how many bytes of the limit go to what the driver has beside all this (cuCtxSetLimit).
   // False, with nothing changed, when there is not so much left.
   bool set_beside(uint64_t bytes);
+  // The same for stacks that kernels have made the driver take beyond what is kept back for them:
+  // the guest does not count those, so they may only take what is near the limit.
+  bool set_stacks(uint64_t bytes);
+  // The same for those that the driver has already, as far as the limit goes.
+  void keep_stacks(uint64_t bytes);
+  // Whether so much could be mapped now. CUDA_ERROR_OUT_OF_MEMORY, or an error of the driver.
+  CUresult find_room(uint64_t size);
+  // Whether the device has so much left, whoever has taken the rest. Waits for what is being
+  // overwritten where it has not. The errors are the same.
+  CUresult find_free(uint64_t size);
   // Returns how many bytes of the device's memory are taken, with what is still being overwritten.
   // Any thread.
   uint64_t taken() const { return taken_.load(std::memory_order_relaxed); }
@@ -221,7 +235,7 @@ class Memory {
   bool is_lent(const std::shared_ptr<Loan> &loan) { return loan && lender_->is_held(*loan); }
   // Whether what is taken and `size` bytes more are beyond the limits together.
   bool crowded(uint64_t size) const {
-    const uint64_t most = limits_.mapped + limits_.pinned - beside_;
+    const uint64_t most = limits_.mapped + limits_.pinned - beside_ - stacks_;
     return size > most - std::min(taken(), most);
   }
   // Returns how much of the pinned memory counts as mapped.
@@ -231,7 +245,7 @@ class Memory {
   void make_way() {
     if (shortage_) shortage_();
   }
-  uint64_t left() const { return limits_.mapped - beside_ - mapped_; }
+  uint64_t left() const { return limits_.mapped - beside_ - stacks_ - mapped_; }
   CUresult make_room(uint64_t size, uint64_t counting, bool settle);
   CUresult create(uint64_t size, bool shareable, CUmemGenericAllocationHandle *memory);
   CUresult create_lendable(uint64_t size, bool shareable, CUmemGenericAllocationHandle *memory,
@@ -254,6 +268,7 @@ class Memory {
   uint64_t mapped_ = 0;
   uint64_t pinned_ = 0;
   uint64_t beside_ = 0;
+  uint64_t stacks_ = 0;
   std::atomic<uint64_t> taken_{0};
   std::function<void()> shortage_;
   std::map<uint64_t, Range> ranges_;  // by address, not overlapping

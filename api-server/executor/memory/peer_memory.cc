@@ -56,8 +56,7 @@ CUresult Memory::overwrite_returned(bool wait) {
   }
   for (Retired &r : retired_) {
     if (!r.loan || r.early || lender_->is_held(*r.loan)) continue;
-    const CUresult result = overwrite(&r);
-    if (first == CUDA_SUCCESS) first = result;
+    keep_first(first, overwrite(&r));
   }
   return first;
 }
@@ -125,9 +124,7 @@ CUresult Memory::give_back_all() {
   CUresult first = CUDA_SUCCESS;
   for (auto at = ranges_.begin(); at != ranges_.end();) {
     const auto &[address, range] = *at++;  // what is visited may be erased
-    if (!range.borrowed) continue;
-    const CUresult result = give_back(address);
-    if (first == CUDA_SUCCESS) first = result;
+    if (range.borrowed) keep_first(first, give_back(address));
   }
   // The other side takes the end of the connection for the return of all that is left.
   if (first == CUDA_SUCCESS) peers_ = {};

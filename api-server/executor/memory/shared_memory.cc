@@ -50,7 +50,7 @@ CUresult Memory::exchange(uint64_t address, Range *range) {
   CUresult result = create(size, true, &fresh);
   if (result != CUDA_SUCCESS) return result;
   CUdeviceptr aside = 0;
-  result = driver_.cuMemAddressReserve(&aside, size, WIRE_GRANULE, 0, 0);
+  result = driver_.cuMemAddressReserve(&aside, size, limits_.granule, 0, 0);
   if (result == CUDA_SUCCESS) {
     result = map_whole(aside, size, fresh);
     if (result == CUDA_SUCCESS) {
@@ -68,7 +68,7 @@ CUresult Memory::exchange(uint64_t address, Range *range) {
   result = map_whole(address, size, fresh);
   if (result != CUDA_SUCCESS) {
     // The old one again; if that fails, too, the addresses lead nowhere.
-    if (unscrubbed_ == CUDA_SUCCESS) unscrubbed_ = result;
+    keep_first(unscrubbed_, result);
     map_whole(address, size, range->memory);
     return result;
   }
@@ -79,7 +79,7 @@ CUresult Memory::exchange(uint64_t address, Range *range) {
 }
 
 CUresult Memory::import(uint64_t handle, uint64_t size, int fd, const ShareName &name) {
-  if (size % WIRE_GRANULE || size == 0) return CUDA_ERROR_INVALID_HANDLE;
+  if (size % limits_.granule || size == 0) return CUDA_ERROR_INVALID_HANDLE;
   if (physical_count_ == session_limits.physicals || size > left()) return CUDA_ERROR_OUT_OF_MEMORY;
   CUmemGenericAllocationHandle memory;
   void *const descriptor = reinterpret_cast<void *>(static_cast<intptr_t>(fd));

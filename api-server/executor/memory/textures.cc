@@ -13,8 +13,7 @@ CUresult Textures::destroy(uint64_t object) {
 CUresult Textures::release() {
   CUresult first = CUDA_SUCCESS;
   for (const auto &[object, surface] : objects_) {
-    const CUresult result = destroy(object, surface);
-    if (first == CUDA_SUCCESS) first = result;
+    keep_first(first, destroy(object, surface));
   }
   objects_.clear();
   references_.clear();

@@ -9,7 +9,7 @@
 namespace outboard {
 
 const char *Memory::create_misuse(uint64_t handle, uint64_t size) const {
-  if (size % WIRE_GRANULE || size == 0) return "memory is not made of whole granules";
+  if (size % limits_.granule || size == 0) return "memory is not made of whole granules";
   return physicals_.can_mint(handle) ? nullptr : "a handle of memory cannot be minted";
 }
 
@@ -62,7 +62,7 @@ const char *Memory::place_misuse(uint64_t address, uint64_t size, uint64_t offse
   const Physical *found = physicals_.find(handle);
   // Not a violation: making it may have failed, which the guest has not heard of yet.
   if (!found) return nullptr;
-  if (offset % WIRE_GRANULE || offset > found->size || size > found->size - offset) {
+  if (offset % limits_.granule || offset > found->size || size > found->size - offset) {
     return "a mapping reaches beyond its memory";
   }
   return nullptr;
@@ -84,7 +84,8 @@ CUresult Memory::place(uint64_t address, uint64_t size, uint64_t offset, uint64_
 }
 
 bool Memory::is_placed(uint64_t address, uint64_t size, bool whole) const {
-  if (address % WIRE_GRANULE || size % WIRE_GRANULE || size == 0 || size > UINT64_MAX - address) {
+  if (address % limits_.granule || size % limits_.granule || size == 0 ||
+      size > UINT64_MAX - address) {
     return false;
   }
   auto next = ranges_.upper_bound(address);

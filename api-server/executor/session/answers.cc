@@ -25,14 +25,14 @@ Answers::Answers(int fd, Counters &counters, const Trace *trace, Output *output,
   skip_output();
 }
 
-void Answers::fault(uint16_t op, CUresult result, uint64_t sequence) {
+void Answers::fault(uint16_t op, CUresult result, uint64_t posted_number) {
   int none = 0;
   async_.compare_exchange_strong(none, result);
   outboard::count(counters_.faults);
   wire_fault frame{};
   frame.result = result;
   frame.op = op;
-  frame.sequence = sequence;
+  frame.posted_number = posted_number;
   sender_.push(WIRE_FAULT, &frame, sizeof frame);
 }
 
@@ -115,6 +115,14 @@ void Answers::done(uint64_t handle, uint64_t request) {
   frame.handle = handle;
   frame.request = request;
   sender_.push(WIRE_DONE, &frame, sizeof frame);
+}
+
+void Answers::passed(uint64_t stream, uint64_t place) {
+  if (ending_.load()) return;
+  wire_passed frame;
+  frame.stream = stream;
+  frame.place = place;
+  sender_.push(WIRE_PASSED, &frame, sizeof frame);
 }
 
 void Answers::call(uint64_t function, uint64_t call, CUresult status) {

@@ -52,6 +52,8 @@ class Answers {
 
   // Says that the stream or event that was asked about is done.
   void done(uint64_t handle, uint64_t request);
+  // Says that a stream has come to the guest's mark of that place.
+  void passed(uint64_t stream, uint64_t place);
   // Says that a stream has come to a function of the program; `call` is the number under which the
   // guest says that it has returned.
   void call(uint64_t function, uint64_t call, CUresult status);
@@ -64,8 +66,8 @@ class Answers {
 
   // Says that the posted command of that number failed. The next answer has its error, too: the
   // first one that no answer has had yet.
-  void fault(uint16_t op, CUresult result, uint64_t sequence);
-  // Says that all that came is carried out.
+  void fault(uint16_t op, CUresult result, uint64_t posted_number);
+  // Says that the server is idle: it has taken up all it was sent.
   void idle();
   // Says why the session is over. Nothing follows it.
   void end(CUresult result, const std::string &sentence);

@@ -26,7 +26,7 @@ std::shared_ptr<GraphNodes> Graphs::make(CUresult *result) {
 }
 
 GraphExec *Graphs::begin(uint64_t handle, std::shared_ptr<GraphNodes> of) {
-  execs_.keep(handle, {std::move(of), nullptr, nullptr, {}, 0, {}});
+  execs_.keep(handle, {std::move(of), nullptr, nullptr, {}, 0, 0, {}, {}});
   return execs_.find(handle);
 }
 
@@ -73,6 +73,12 @@ bool Graphs::grow(GraphExec &exec, uint32_t node, uint64_t weight) {
   exec.taken += weight - before;
   taken_ += weight - before;
   return true;
+}
+
+void Graphs::resize(GraphExec &exec, uint32_t node, uint64_t blocks) {
+  const auto [now, first] = exec.resized.try_emplace(node, exec.of->nodes[node].blocks);
+  exec.blocks += blocks - now->second;
+  now->second = blocks;
 }
 
 bool Graphs::has_room(uint64_t more) const {

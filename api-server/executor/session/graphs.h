@@ -15,8 +15,14 @@
 
 namespace outboard {
 
-// The arrays that nodes copy to or from, by the number of the node.
-using GraphArrays = std::map<uint32_t, wire_graph_arrays>;
+// The arrays that a node copies to or from. A handle can be minted again, so which of the session's
+// arrays it was stands beside it.
+struct NodeArrays {
+  wire_graph_arrays of{};
+  uint64_t to_number = 0, from_number = 0;  // Array::number
+};
+// By the number of the node.
+using GraphArrays = std::map<uint32_t, NodeArrays>;
 
 // A graph of the driver's, and its nodes under the numbers by which the guest knows them.
 struct GraphNodes {
@@ -25,6 +31,7 @@ struct GraphNodes {
     uint32_t type;    // CUgraphNodeType
     uint32_t graph;   // the place in `graphs` of the one that it is in
     uint64_t weight;  // for how many nodes it counts
+    uint64_t blocks;  // of its kernel, if it is one
   };
 
   CUgraph graph = nullptr;
@@ -32,7 +39,8 @@ struct GraphNodes {
   std::vector<Node> nodes;
   std::set<const Module *> modules;  // those whose kernels are in it
   GraphArrays arrays;
-  uint64_t blocks = 0;    // the blocks of all its kernels, once each
+  std::set<CUgraphConditionalHandle> conditions;  // handles that were made for it
+  uint64_t blocks = 0;                            // the blocks of all its kernels, once each
   uint64_t taken = 1;     // for how much it counts: itself, its nodes and handles of conditions
   bool complete = false;  // all its nodes have come
   bool stale = false;     // a module of one of its kernels has been unloaded
@@ -43,11 +51,14 @@ struct GraphExec {
   std::shared_ptr<GraphNodes> of;  // what it is made of; other executable graphs may be, too
   CUgraphExec object = nullptr;    // null: it is not complete, or the driver has refused it
   KernelCost *cost = nullptr;
-  GraphArrays arrays;  // those of its nodes, as they are now
-  // For how much it counts beside `of`; and by how much which nodes count more, as their parameters
-  // have become longer here.
+  GraphArrays arrays;   // those of its nodes, as they are now
+  uint64_t blocks = 0;  // the blocks of all its kernels, as they are now
+  // For how much it counts beside `of`.
   uint64_t taken = 0;
+  // For how much nodes count whose parameters have become longer here, and how many blocks those
+  // have whose grids have changed.
   std::map<uint32_t, uint64_t> grown;
+  std::map<uint32_t, uint64_t> resized;
 };
 
 class Graphs {
@@ -91,6 +102,8 @@ class Graphs {
   // Counts a node of an executable graph whose parameters get this weight. False, with nothing
   // counted, when there is no room for them.
   bool grow(GraphExec &exec, uint32_t node, uint64_t weight);
+  // The kernel of this node of an executable graph has so many blocks from now on.
+  static void resize(GraphExec &exec, uint32_t node, uint64_t blocks);
 
   // Marks the graphs as stale that have kernels of this module.
   void unloaded(const Module *module);

@@ -4,7 +4,7 @@
 
 namespace outboard {
 
-HostFunctions::Record *HostFunctions::take(uint64_t function, bool kept, uint64_t suspension) {
+HostFunctions::Record *HostFunctions::take(uint64_t function, bool kept) {
   std::lock_guard lock(mutex_);
   if (spare_.empty()) {
     if (all_.size() >= session_limits.host_functions) return nullptr;
@@ -13,7 +13,7 @@ HostFunctions::Record *HostFunctions::take(uint64_t function, bool kept, uint64_
   }
   Record *const record = spare_.back();
   spare_.pop_back();
-  *record = {this, function, kept, suspension};
+  *record = {this, function, kept};
   return record;
 }
 
@@ -49,32 +49,6 @@ void HostFunctions::call_now(uint64_t function, CUresult status) {
   push_(function, call, status);
 }
 
-CUresult HostFunctions::suspend(CUstream stream, uint64_t *number) {
-  {
-    std::lock_guard lock(mutex_);
-    *number = ++last_suspension_;
-    suspensions_.insert(*number);
-  }
-  Record *const record = take(0, false, *number);
-  const CUresult result =
-      !record
-          ? CUDA_ERROR_OUT_OF_MEMORY
-          : driver_.cuLaunchHostFunc(
-                stream, [](void *data) { run(static_cast<Record *>(data), CUDA_SUCCESS); }, record);
-  if (result == CUDA_SUCCESS) return result;
-  if (record) give(record);
-  resume(*number);
-  return result;
-}
-
-void HostFunctions::resume(uint64_t suspension) {
-  {
-    std::lock_guard lock(mutex_);
-    suspensions_.erase(suspension);
-  }
-  changed_.notify_all();
-}
-
 bool HostFunctions::node(uint64_t function, CUDA_HOST_NODE_PARAMS *parameters) {
   Record *const record = take(function, true);
   if (!record) return false;
@@ -87,26 +61,17 @@ bool HostFunctions::node(uint64_t function, CUDA_HOST_NODE_PARAMS *parameters) {
 void HostFunctions::run(Record *record, CUresult status) {
   HostFunctions &owner = *record->owner;
   const uint64_t function = record->function;
-  const uint64_t suspension = record->suspension;
   std::unique_lock lock(owner.mutex_);
   if (!record->kept) owner.spare_.push_back(record);
   if (owner.open_) return;
-  const auto leave = [&] {
-    if (--owner.running_ == 0 && owner.open_) owner.changed_.notify_all();
-  };
   ++owner.running_;
-  if (suspension) {
-    owner.changed_.wait(lock,
-                        [&] { return owner.open_ || !owner.suspensions_.contains(suspension); });
-    return leave();
-  }
   const uint64_t call = ++owner.last_call_;
   owner.calls_.insert(call);
   lock.unlock();
   owner.push_(function, call, status);
   lock.lock();
   owner.changed_.wait(lock, [&] { return owner.open_ || !owner.calls_.contains(call); });
-  leave();
+  if (--owner.running_ == 0 && owner.open_) owner.changed_.notify_all();
 }
 
 bool HostFunctions::done(uint64_t call) {

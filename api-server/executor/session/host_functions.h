@@ -1,6 +1,6 @@
 // Functions of the program, which run in the guest. When a stream comes to one, a thread of the
-// driver tells the guest and waits until it has returned. In the same way a stream can be made to
-// wait for something that the session does itself. A session that ends lets all streams go on.
+// driver tells the guest and waits until it has returned. A session that ends lets all streams go
+// on.
 //
 // Lock: mutex_, innermost; nothing is sent and no driver call is made with it held.
 #pragma once
@@ -33,10 +33,6 @@ class HostFunctions {
   CUresult call(CUstream stream, uint64_t function, wire_function kind);
   // Tells the guest to call a function at once, because no stream will come to it.
   void call_now(uint64_t function, CUresult status);
-  // Makes the stream wait from there on, until `resume` is called with *number. Returns the
-  // driver's result; CUDA_ERROR_OUT_OF_MEMORY when there are as many functions as a session may
-  // have. Then nothing waits.
-  CUresult suspend(CUstream stream, uint64_t *number);
   // Sets the parameters of a graph's host node that calls `function`. False: there are as many as a
   // session may have.
   bool node(uint64_t function, CUDA_HOST_NODE_PARAMS *parameters);
@@ -49,8 +45,6 @@ class HostFunctions {
 
   // ---- for any thread --------------------------------------------------------------------------
 
-  // Lets the stream go on that `suspend` has made wait under this number.
-  void resume(uint64_t suspension);
   // Lets a stream go on whose function has returned, before the command that says so is carried
   // out: done() follows.
   void done_early(uint64_t call);
@@ -65,10 +59,9 @@ class HostFunctions {
     HostFunctions *owner;
     uint64_t function;
     bool kept;
-    uint64_t suspension;  // 0: a function
   };
 
-  Record *take(uint64_t function, bool kept, uint64_t suspension = 0);
+  Record *take(uint64_t function, bool kept);
   void give(Record *record);
   static void run(Record *record, CUresult status);
 
@@ -81,8 +74,6 @@ class HostFunctions {
   std::vector<Record *> spare_;
   std::set<uint64_t> calls_;  // that the guest has not returned from
   std::set<uint64_t> early_;  // that it has returned from, before the command was carried out
-  std::set<uint64_t> suspensions_;
-  uint64_t last_suspension_ = 0;
   uint64_t last_call_ = 0;
   unsigned running_ = 0;
   bool open_ = false;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/session_limits.h"
 #include "images/describe.h"
 #include "session/session.h"
 
@@ -107,11 +108,15 @@ void answer_state(Session &s, const Loading &loading, CUresult result, uint32_t 
 }
 
 void answer_no_room(Session &s, Loading &loading) {
+  const uint64_t room = s.image_room().most();
+  const bool may_come = loading.total <= session_limits.coming_bytes;
   log_line(LogLevel::kWarn, s.id(),
            "a module is refused: its image of " + std::to_string(loading.total >> 20) +
-               " MiB is beyond the " + std::to_string(s.image_room().most() >> 20) +
-               " MiB of the host's memory that images of a session's modules may take "
-               "(--image-memory)");
+               " MiB is beyond the " +
+               std::to_string((may_come ? room : session_limits.coming_bytes) >> 20) +
+               (may_come ? " MiB of the host's memory that images of a session's modules may take "
+                           "(--image-memory)"
+                         : " MiB that are sent at a time"));
   answer_refused(s, loading, CUDA_ERROR_OUT_OF_MEMORY);
 }
 

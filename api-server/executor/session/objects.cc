@@ -81,7 +81,7 @@ bool Objects::take(uint64_t handle, CUevent *event) {
 
 CUresult Objects::destroy(CUstream stream) {
   if (!done(stream)) orphans_.fetch_add(1);
-  gate_.stream_goes();
+  gate_.stream_goes(stream);
   return driver_.cuStreamDestroy_v2(stream);
 }
 
@@ -110,11 +110,8 @@ void Objects::drop_functions_of(const Module *module) {
 
 CUresult Objects::release() {
   CUresult first = CUDA_SUCCESS;
-  const auto keep_first = [&](CUresult result) {
-    if (first == CUDA_SUCCESS) first = result;
-  };
-  events_.each([&](CUevent event) { keep_first(driver_.cuEventDestroy_v2(event)); });
-  streams_.each([&](const Stream &s) { keep_first(driver_.cuStreamDestroy_v2(s.object)); });
+  events_.each([&](CUevent event) { keep_first(first, driver_.cuEventDestroy_v2(event)); });
+  streams_.each([&](const Stream &s) { keep_first(first, driver_.cuStreamDestroy_v2(s.object)); });
   for (uint64_t event : exported_events_) Offers::own().withdraw(session_, event);
   exported_events_.clear();
   events_.clear();

@@ -1,10 +1,12 @@
 #include "session/pages.h"
 
+#include "base/waiting.h"
+
 namespace outboard {
 
 CUstream Pages::stream() {
   if (stream_) return stream_;
-  if (!last_ && driver_.cuEventCreate(&last_, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
+  if (!last_ && driver_.cuEventCreate(&last_, kWaitEvent) != CUDA_SUCCESS) {
     last_ = nullptr;
     return nullptr;
   }
@@ -36,10 +38,7 @@ void Pages::arrive() {
 CUresult Pages::release() {
   CUresult first = CUDA_SUCCESS;
   if (stream_) first = driver_.cuStreamDestroy_v2(stream_);
-  if (last_) {
-    const CUresult result = driver_.cuEventDestroy_v2(last_);
-    if (first == CUDA_SUCCESS) first = result;
-  }
+  if (last_) keep_first(first, driver_.cuEventDestroy_v2(last_));
   stream_ = nullptr;
   last_ = nullptr;
   seen_by_legacy_ = sent_;

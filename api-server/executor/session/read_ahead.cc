@@ -13,6 +13,7 @@ bool may_wait_for_device(uint16_t op) {
     case WIRE_cuCtxSetLimit:
     case WIRE_LimitSet:
     case WIRE_MemoryMap:
+    case WIRE_MemoryRoom:
     case WIRE_PinnedMap:
     case WIRE_MemoryUnmap:
     case WIRE_MemoryCreate:
@@ -28,6 +29,8 @@ bool may_wait_for_device(uint16_t op) {
     case WIRE_TextureDestroy:
     case WIRE_GraphDestroy:
     case WIRE_cuStreamDestroy_v2:
+    // Under lazy loading, the first time that a function is looked up.
+    case WIRE_FunctionGet:
       return true;
     default:
       return false;

@@ -12,6 +12,7 @@
 
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -85,6 +86,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       stop_patience_(std::min(options.stop_patience, options.patience)),
       module_limit_(options.module_limit),
       on_used_(std::move(options.on_used)),
+      on_closing_(std::move(options.on_closing)),
       on_end_(std::move(options.on_end)),
       fd_(fd),
       wake_fd_(wake_fd),
@@ -93,11 +95,13 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       answers_(fd, *counters_, trace_.get(), Output::installed(), ending_),
       threads_([this] { device_->bind(); }, [this] { lead(); }),
       memory_(device_->driver(), device_->ordinal(), device_->scrubber(), device_->window_base(),
-              device_->window_size(), {options.memory_limit, options.pinned_limit},
-              {.held_up = [this] { return host_functions_.pending(); },
+              device_->window_size(),
+              {options.memory_limit, options.pinned_limit, device_->granularity()},
+              {.waits_for_guest = [this] { return waits_for_guest(); },
                .resting = [this] { return objects_.all_done(); },
                .awaited = [this](uint64_t address,
                                  uint64_t size) { return stream_waits_.within(address, size); }}),
+      stacks_(*device_, memory_, options.stack_limit, id_),
       arrays_(device_->driver(), memory_, device_->scrubber(),
               [this](std::function<void()> job) { run(std::move(job)); }),
       textures_(device_->driver()),
@@ -112,9 +116,13 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
                       [this](uint64_t function, uint64_t call, CUresult status) {
                         call_guest(function, call, status);
                       }),
+      stream_marks_(
+          device_->driver(), [this] { device_->bind(); },
+          [this](uint64_t stream, uint64_t place) { answers_.passed(stream, place); }),
       gate_(
-          device_->driver(), device_->context(), device_->quota_page(), id_,
-          limited(options.gate, options), [this] { device_->bind(); }, trace_.get()),
+          device_->driver(), device_->context(), device_->quota_page(), device_->hold_words(),
+          device_->turn_page(), device_->slot(), id_, limited(options.gate, options),
+          [this] { device_->bind(); }, trace_.get()),
       objects_(device_->driver(), id_, pages_, gate_, upload_staging_),
       graphs_(device_->driver()),
       image_room_(options.image_limit ? options.image_limit : device_->image_bytes()) {
@@ -136,6 +144,7 @@ GateOptions Session::limited(GateOptions gate, const SessionOptions &options) {
   gate.overdue = [this, sentence = options.kernel_sentence](const std::string &kernel) {
     end(EndReason::kLimit, sentence + ": " + kernel);
   };
+  gate.slipped = [this] { violation("a kernel has written words by which the session is held"); };
   return gate;
 }
 
@@ -154,6 +163,53 @@ void Session::lead() {
   finish();
 }
 
+// Takes one frame and carries it out. False when none will follow.
+bool Session::next_frame() {
+  if (receiver_.available() == 0) all_is_taken_up();
+  wire_header head;
+  if (!await_header(&head)) return false;
+  const size_t fixed = bulk_body_size(head.op);
+  if (!fixed && head.size > WIRE_FRAME_MAX) {
+    return malformed(head.op,
+                     "a frame of " + std::to_string(head.size) + " bytes is larger than allowed");
+  }
+  // The payload of a bulk frame is its handler's to receive.
+  const size_t need = fixed && head.size > fixed ? fixed : head.size;
+  close_group_before_wait(need);
+  if (!receiver_.fill(std::max(need, sizeof head))) return ended_within(head.op);
+  FrameReader in(receiver_.data(), need);
+  receiver_.consume(need);
+  payload_left_ = head.size - need;
+  take_up(head.op);
+  const Trace::Command traced(trace_.get(), head.op, sequence_, fixed ? head.size : 0);
+  carry_out(head.op, in);
+  if (!ThreadPool::leads()) return true;
+  if (in.failed()) return malformed(head.op, in.why());
+  return discard_payload() || ended_within(head.op);
+}
+
+// For handlers of bulk frames, which are called by the above.
+bool Session::payload(void *to, size_t length) {
+  const size_t padded = payload_left_;
+  payload_left_ = 0;
+  if (receiver_.payload(to, length, padded)) return true;
+  end(EndReason::kClosed, "the connection ended in the middle of a payload");
+  return false;
+}
+
+// ---- on the way of a frame ---------------------------------------------------------------------
+
+// Nothing lies in the receiver any more. Where nothing comes, either, a guest that has posted
+// something is told so.
+void Session::all_is_taken_up() {
+  if (trace_) [[unlikely]]
+    trace_->taken();
+  if (!idle_owed_ || !nothing_comes()) return;
+  idle_owed_ = false;
+  answers_.idle();
+  gate_.close_current_group();
+}
+
 // Whether the guest has sent nothing more, nor does so in a moment: what it posted last is often
 // followed by a question, and saying that we are idle in between costs both sides more than a look.
 bool Session::nothing_comes() {
@@ -163,6 +219,18 @@ bool Session::nothing_comes() {
     sched_yield();
   }
   return true;
+}
+
+// A frame of which only the beginning is there may never come whole: what was launched before it is
+// measured meanwhile.
+void Session::close_group_before_wait(size_t need) {
+  size_t there = receiver_.available();
+  while (there != 0 && there < need) {
+    if (nothing_comes()) return gate_.close_current_group();
+    // What has come may be only a part again; at the end, nothing has.
+    if (receiver_.available() == there) return;
+    there = receiver_.available();
+  }
 }
 
 // A connection that is no more, for people; `between`: two frames.
@@ -178,92 +246,58 @@ static std::string how_it_ended(int error, bool between) {
   }
 }
 
-// Whether launches before and after such a command may be measured as if it were not there.
-static bool goes_between_launches(uint16_t op) {
-  return op == WIRE_Launch || op == WIRE_LaunchWith || op == WIRE_cuEventRecord;
-}
-
-// A frame of which only the beginning is there may never come whole: what was launched before it is
-// measured meanwhile.
-void Session::pause_before_wait(size_t need) {
-  size_t there = receiver_.available();
-  while (there != 0 && there < need) [[unlikely]] {
-      if (nothing_comes()) return gate_.pause();
-      // What has come may be only a part again; at the end, nothing has.
-      if (receiver_.available() == there) return;
-      there = receiver_.available();
-    }
-}
-
-// Takes one frame and carries it out. False when none will follow.
-bool Session::next_frame() {
-  if (trace_ && receiver_.available() == 0) [[unlikely]]
-    trace_->taken();
-  if (idle_owed_ && receiver_.available() == 0 && nothing_comes()) {
-    idle_owed_ = false;
-    answers_.idle();
-    gate_.pause();
-  }
-  pause_before_wait(sizeof(wire_header));
-  if (!receiver_.fill(sizeof(wire_header))) {
+bool Session::await_header(wire_header *head) {
+  close_group_before_wait(sizeof *head);
+  if (!receiver_.fill(sizeof *head)) {
     end(EndReason::kClosed, how_it_ended(errno, receiver_.available() == 0));
     return false;
   }
-  const wire_header head = *reinterpret_cast<const wire_header *>(receiver_.data());
-  const size_t bulk = bulk_body_size(head.op);
-  if (!bulk && head.size > WIRE_FRAME_MAX) {
-    violation(std::string("malformed ") + op_name(head.op) + ": a frame of " +
-              std::to_string(head.size) + " bytes is larger than allowed");
-    return false;
-  }
-  const size_t need = bulk && head.size > bulk ? bulk : head.size;
-  pause_before_wait(need);
-  if (!receiver_.fill(std::max(need, sizeof head))) {
-    end(EndReason::kClosed,
-        std::string("the connection ended in the middle of a ") + op_name(head.op));
-    return false;
-  }
-  FrameReader in(receiver_.data(), need);
-  receiver_.consume(need);
-  payload_left_ = head.size - need;
-  ++sequence_;
-  count_alone(counters_->commands);
-  idle_owed_ = false;
-  if (!goes_between_launches(head.op)) {
-    gate_.pause();
-  } else if (head.op == WIRE_cuEventRecord) {
-    gate_.go_on();
-  }
-  const Trace::Command traced(trace_.get(), head.op, sequence_, bulk ? head.size : 0);
-  {
-    std::optional<ReadAhead> ahead;
-    if (may_wait_for_device(head.op) && host_functions_.pending()) [[unlikely]]
-      ahead.emplace(threads_, receiver_, host_functions_);
-    adopt_variables();
-    dispatch(*this, in);
-  }
-  if (!ThreadPool::leads()) return true;
-  if (in.failed()) {
-    violation(std::string("malformed ") + op_name(head.op) + ": " + in.why());
-    return false;
-  }
-  if (payload_left_ && !ending_.load(std::memory_order_relaxed)) {
-    const size_t rest = payload_left_;
-    payload_left_ = 0;
-    if (!receiver_.discard(rest)) {
-      end(EndReason::kClosed,
-          std::string("the connection ended in the middle of a ") + op_name(head.op));
-      return false;
-    }
-  }
+  memcpy(head, receiver_.data(), sizeof *head);
   return true;
 }
 
-bool Session::payload(void *to, size_t length) {
-  const size_t padded = payload_left_;
-  payload_left_ = 0;
-  if (receiver_.payload(to, length, padded)) return true;
-  end(EndReason::kClosed, "the connection ended in the middle of a payload");
+// Whether launches before and after such a command may be measured together.
+static bool goes_between_launches(uint16_t op) {
+  return op == WIRE_Launch || op == WIRE_LaunchWith || op == WIRE_cuEventRecord ||
+         op == WIRE_StreamMark;
+}
+
+// One more command is taken up. Unless it may come between launches, the group of launches before
+// it ends here.
+void Session::take_up(uint16_t op) {
+  ++sequence_;
+  count_alone(counters_->commands);
+  idle_owed_ = false;
+  if (!goes_between_launches(op)) {
+    gate_.close_current_group();
+  } else if (op == WIRE_cuEventRecord || op == WIRE_StreamMark) {
+    gate_.tell_all_with_driver();
+  }
+}
+
+// A command may have to wait for the device, and so for a function of the guest. While one is
+// pending, another thread reads ahead for its return.
+void Session::carry_out(uint16_t op, FrameReader &in) {
+  std::optional<ReadAhead> ahead;
+  if (may_wait_for_device(op) && waits_for_guest()) [[unlikely]]
+    ahead.emplace(threads_, receiver_, host_functions_);
+  adopt_variables();
+  dispatch(*this, in);
+}
+
+// Drops the payload that its handler has not received. False when the connection has ended.
+bool Session::discard_payload() {
+  if (!payload_left_ || ending_.load(std::memory_order_relaxed)) return true;
+  return receiver_.discard(std::exchange(payload_left_, 0));
+}
+
+// Frames with which a session ends. False, for next_frame.
+bool Session::malformed(uint16_t op, const std::string &why) {
+  violation(std::string("malformed ") + op_name(op) + ": " + why);
+  return false;
+}
+bool Session::ended_within(uint16_t op) {
+  end(EndReason::kClosed, std::string("the connection ended in the middle of a ") + op_name(op));
   return false;
 }
 
@@ -277,14 +311,19 @@ Region *Session::open_region() {
   return region_.get();
 }
 
+// Whether any stream waits, or may come to wait, for a function of the guest or for a download.
+bool Session::waits_for_guest() {
+  return host_functions_.pending() || device_->detour_holds().any();
+}
+
 // ---- results and answers -----------------------------------------------------------------------
 
 void Session::posted_aside(uint16_t op, std::function<CUresult()> work) {
-  if (!host_functions_.pending()) return posted(op, work());
+  if (!waits_for_guest()) return posted(op, work());
   posted(op, CUDA_SUCCESS);
-  run([this, op, work = std::move(work), sequence = posted_count_] {
+  run([this, op, work = std::move(work), posted_number = posted_count_] {
     const CUresult result = work();
-    if (result != CUDA_SUCCESS) answers_.fault(op, result, sequence);
+    if (result != CUDA_SUCCESS) answers_.fault(op, result, posted_number);
   });
 }
 

@@ -21,6 +21,7 @@
 
 #include "base/chains.h"
 #include "base/counters.h"
+#include "base/waiting.h"
 #include "copies/region.h"
 #include "copies/transfers.h"
 #include "copies/upload_staging.h"
@@ -41,6 +42,8 @@
 #include "session/objects.h"
 #include "session/pages.h"
 #include "session/session_options.h"
+#include "session/stacks.h"
+#include "session/stream_marks.h"
 #include "session/thread_pool.h"
 #include "wire/frame.h"
 #include "wire/receiver.h"
@@ -65,6 +68,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const Driver &driver() const { return device_->driver(); }
   Device &device() { return *device_; }
   Memory &memory() { return memory_; }
+  Stacks &stacks() { return stacks_; }
   Arrays &arrays() { return arrays_; }
   Textures &textures() { return textures_; }
   UploadStaging &upload_staging() { return upload_staging_; }
@@ -82,6 +86,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Chains &download_chains() { return download_chains_; }
   HostFunctions &host_functions() { return host_functions_; }
   StreamWaits &stream_waits() { return stream_waits_; }
+  StreamMarks &stream_marks() { return stream_marks_; }
   Pages &pages() { return pages_; }
   Counters &count() { return *counters_; }
   // The number of the command that is being carried out. The leader's.
@@ -140,11 +145,13 @@ class Session : public std::enable_shared_from_this<Session> {
   void run(std::function<void()> job) { threads_.run(std::move(job)); }
 
   // Carry out a driver call that may block, `block`, and answer it. When there is something to wait
-  // for, another thread leads meanwhile. The first is for a call that waits for all streams, the
-  // second for one that waits for a stream, the third for one that waits for an event.
+  // for, for longer than a moment, another thread leads meanwhile. The first is for a call that
+  // waits for all streams, the second for one that waits for a stream, the third for one that waits
+  // for an event.
   template <class Block>
   void wait(uint64_t request, Block block) {
-    if (!transfers_.pending() && objects_.done()) return answers_.synchronised(request, block());
+    if (!transfers_.pending() && soon([this] { return objects_.done(); }))
+      return answers_.synchronised(request, block());
     const uint64_t sequence = sequence_;
     const uint64_t orphans = objects_.orphans();
     hand_over();
@@ -155,7 +162,7 @@ class Session : public std::enable_shared_from_this<Session> {
   }
   template <class Block>
   void wait(uint64_t request, const Stream &stream, Block block) {
-    if (!transfers_.pending() && objects_.done(stream))
+    if (!transfers_.pending() && soon([&] { return objects_.done(stream); }))
       return answers_.synchronised(request, block());
     const uint64_t sequence = sequence_;
     objects_.pin(stream.object);
@@ -167,7 +174,7 @@ class Session : public std::enable_shared_from_this<Session> {
   }
   template <class Block>
   void wait(uint64_t request, CUevent event, Block block) {
-    if (!transfers_.pending() && objects_.done(event))
+    if (!transfers_.pending() && soon([&] { return objects_.done(event); }))
       return answers_.synchronised(request, block());
     const uint64_t sequence = sequence_;
     objects_.pin(event);
@@ -215,8 +222,15 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void lead();
   bool next_frame();
+  void all_is_taken_up();
   bool nothing_comes();
-  void pause_before_wait(size_t need);
+  void close_group_before_wait(size_t need);
+  bool await_header(struct wire_header *head);
+  void take_up(uint16_t op);
+  void carry_out(uint16_t op, FrameReader &in);
+  bool discard_payload();
+  bool malformed(uint16_t op, const std::string &why);
+  bool ended_within(uint16_t op);
   // Makes variables reachable that the guest was told of with the loads of their modules.
   void adopt_variables();
   void finish();
@@ -230,6 +244,7 @@ class Session : public std::enable_shared_from_this<Session> {
   GateOptions limited(GateOptions options, const SessionOptions &session);
   uint64_t taken_elsewhere() const;
   bool has_room(size_t count, size_t most, const char *what);
+  bool waits_for_guest();
   void call_guest(uint64_t function, uint64_t call, CUresult status);
 
   const std::shared_ptr<Device> device_;
@@ -240,6 +255,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::chrono::milliseconds stop_patience_;
   const uint64_t module_limit_;
   const std::function<void(const ExpectedModule &)> on_used_;
+  const std::function<void()> on_closing_;
   const std::function<void(const SessionEnd &)> on_end_;
   const int fd_;
   const int wake_fd_;  // wakes the reaper
@@ -249,6 +265,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Answers answers_;
   ThreadPool threads_;
   Memory memory_;
+  Stacks stacks_;
   Arrays arrays_;
   Textures textures_;
   UploadStaging upload_staging_;
@@ -265,6 +282,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Links links_;
   HostFunctions host_functions_;
   StreamWaits stream_waits_;
+  StreamMarks stream_marks_;
   Gate gate_;
 
   Objects objects_;

@@ -139,7 +139,7 @@ void Session::finish() {
 CUresult Session::reset(bool over) {
   // Of the guest nothing is taken up before the reset is done: it cannot write them any more.
   if (!over) satisfy_waits();
-  gate_.pause();
+  gate_.close_current_group();
   CUresult first = driver().cuCtxSynchronize();
   gate_.settle();
   if (over) {
@@ -148,9 +148,7 @@ CUresult Session::reset(bool over) {
     over_.notify_all();
   }
   threads_.wait_alone();
-  const auto keep_first = [&](CUresult result) {
-    if (first == CUDA_SUCCESS) first = result;
-  };
+  stream_marks_.end();
   host_functions_.forget();
   stream_waits_.clear();
   upload_staging_.release();
@@ -160,23 +158,23 @@ CUresult Session::reset(bool over) {
     links_.clear();
   }
   graphs_.clear();
-  keep_first(objects_.release());
-  keep_first(pages_.release());
-  keep_first(textures_.release());
-  keep_first(arrays_.release());
-  keep_first(memory_.release(over));
+  keep_first(first, objects_.release());
+  keep_first(first, pages_.release());
+  keep_first(first, textures_.release());
+  keep_first(first, arrays_.release());
+  keep_first(first, memory_.release(over));
   count_memory();
-  keep_first(loaded_.unload(driver()));
-  keep_first(expected_.unload(driver()));
+  keep_first(first, loaded_.unload(driver()));
+  keep_first(first, expected_.unload(driver()));
   module_count_ = 0;
   image_room_.clear();
   counters_->module_memory = 0;
   pending_images_.clear();
-  const CUresult limits = device_->restore_limits();
+  const CUresult limits = device_->restore_limits(stacks_.put_back());
   if (over) {
     // What kernels have used keeps its size as long as the context is there.
     worn_ = limits == CUDA_ERROR_INVALID_VALUE;
-    if (!worn_) keep_first(limits);
+    if (!worn_) keep_first(first, limits);
   } else if (limits != CUDA_SUCCESS) {
     // All else is gone; a context of its own, which a reset would begin anew, there is not.
     log_line(
@@ -184,7 +182,7 @@ CUresult Session::reset(bool over) {
         "a reset leaves the sizes of heap or printf buffer, which kernels have used, as they are");
   }
   memory_.set_beside(0);
-  if (unclean_ == CUDA_SUCCESS) unclean_ = first;
+  keep_first(unclean_, first);
   return first;
 }
 
@@ -201,6 +199,8 @@ bool Session::release() {
     end_message_ += "; the device's context is given up: " + driver().describe(unclean_);
     return false;
   }
+  device_->detour_holds().scrub();
+  device_->hold_words().scrub();
   device_->upload_chunks().scrub();
   device_->download_chunks().scrub();
   if (worn_) {
@@ -211,12 +211,14 @@ bool Session::release() {
   return !worn_;
 }
 
-// Sees the session to its end, whatever its threads are stuck in.
+// Sees the session to its end, whatever its threads are stuck in. What is held then gets quota
+// tokens and turns as before, or whoever has none left would hang up to run what it has put in
+// front of the gate. What has got none when patience is over ends with the process.
 SessionEnd Session::reap() {
   watch();
+  if (on_closing_) on_closing_();
   left_alone_.store(true);
   answers_.hurry();
-  gate_.open();
   host_functions_.open();
   SessionEnd report;
   bool released;

@@ -33,6 +33,8 @@ struct SessionOptions {
   uint64_t memory_limit = 0;
   uint64_t pinned_limit = 0;
   uint64_t module_limit = uint64_t{512} << 20;
+  // And how many for stacks of its kernels, beyond which those count towards memory_limit.
+  uint64_t stack_limit = 0;
   // How many bytes of the host's memory images of loaded modules may take; 0: as many as the device
   // allows each session (Device::image_bytes).
   uint64_t image_limit = 0;
@@ -53,7 +55,10 @@ struct SessionOptions {
   std::chrono::milliseconds stop_patience{1000};
   // Called once for each module that the session uses, from any of its threads; may be empty.
   std::function<void(const ExpectedModule &)> on_used;
-  // Called once, from a thread of the session.
+  // Called once, from a thread of the session, when the guest has gone or the session is to end:
+  // what it has is given back from then on. May be empty.
+  std::function<void()> on_closing;
+  // Called once, from a thread of the session, after that.
   std::function<void(const SessionEnd &)> on_end;
 };
 

@@ -66,6 +66,19 @@ TEST(an_event_of_all_streams) {
   CHECK_EQUAL(w.guest.synchronize().async, 0);
 }
 
+// It exports them, and says that it is older than they are: they may be unfinished in it.
+TEST(a_driver_for_12_4_has_no_events_of_all_streams) {
+  World::fake().set_version(12040);
+  World w;
+  const uint64_t event = w.guest.event(1);
+  record_all(w, event);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_NOT_SUPPORTED);
+  wait_all(w, event);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_NOT_SUPPORTED);
+  CHECK_EQUAL(World::fake().calls("cuCtxRecordEvent"), 0u);
+  CHECK_EQUAL(World::fake().calls("cuCtxWaitEvent"), 0u);
+}
+
 TEST(events_of_nobody) {
   World w;
   record_all(w, wire_handle(WIRE_KIND_EVENT, 1, 7));

@@ -1,27 +1,13 @@
 // The gate: what it lets through, what it holds, and that nothing else is held with it. Blocks are
 // the tokens mostly, because they can be counted.
 #include "check.h"
-#include "world.h"
+#include "quota.h"
 
 using namespace outboard;
 
 namespace {
 
 constexpr uint64_t kGranule = WIRE_GRANULE;
-
-QuotaWords &words() { return World::quota_page().words(); }
-
-void allow(QuotaMode mode, uint64_t limit) {
-  words().limit.store(limit);
-  words().mode.store(mode);
-  World::quota_page().wake();
-}
-
-// What the session's threads do is waited for, however long they take.
-template <class Condition>
-void until(Condition condition) {
-  while (!condition()) std::this_thread::yield();
-}
 
 struct GateWorld : World {
   explicit GateWorld(QuotaMode mode, uint64_t limit, WorldOptions options = {})
@@ -62,6 +48,7 @@ TEST(an_open_gate_lets_everything_pass_and_measures_it) {
   {
     GateWorld w(kModeOpen, 0);
     CHECK_EQUAL(words().session.load(), 7u);
+    const unsigned before = World::fake().calls("cuStreamBatchMemOp_v2");
     const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
     for (int i = 0; i < 100; i++) w.add(stream);
     w.guest.launch(function_handle(World::kNothing), stream, "");
@@ -81,7 +68,7 @@ TEST(an_open_gate_lets_everything_pass_and_measures_it) {
     CHECK_EQUAL(w.session->gate().kernel_times(1).size(), 1u);
     CHECK(ns > 0);
     CHECK_EQUAL(words().device_ns.load(), ns);
-    CHECK_EQUAL(World::fake().calls("cuLaunchHostFunc"), 0u);
+    CHECK_EQUAL(World::fake().calls("cuStreamBatchMemOp_v2"), before);
   }
   CHECK_EQUAL(words().session.load(), 0u);
   CHECK_EQUAL(words().counted.load(), 7u);
@@ -144,6 +131,22 @@ TEST(a_kernel_that_takes_too_long_ends_the_session) {
   const SessionEnd end = w.ended();
   CHECK(end.reason == EndReason::kLimit);
   CHECK(!end.reusable);
+}
+
+// The driver's queue is full when the group's end is to be recorded.
+TEST(a_kernel_is_measured_while_the_end_of_its_group_waits) {
+  WorldOptions options;
+  options.stop_patience = std::chrono::milliseconds(50);
+  options.most_kernel = std::chrono::milliseconds(30);
+  GateWorld w(kModeDeviceTime, kNoLimit, options);
+  const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  w.guest.synchronize();
+  World::fake().hold("cuEventRecord", 7, 1);
+  w.gate(4, stream);
+  w.guest.ask_synchronize_stream(w.beside);
+  until([&] { return w.session->is_ending(); });
+  World::fake().open_gate(7);
+  CHECK(w.ended().reason == EndReason::kLimit);
 }
 
 // Waiting is not running: behind another kernel, or for the host.
@@ -359,7 +362,7 @@ TEST(a_launch_that_fails_costs_nothing) {
            words().held.load() == 0;
   });
   // The driver takes no hold, nor events: the work goes its way.
-  World::fake().fail("cuLaunchHostFunc", CUDA_ERROR_OUT_OF_MEMORY, 0);
+  World::fake().fail("cuStreamBatchMemOp_v2", CUDA_ERROR_OUT_OF_MEMORY, 0);
   World::fake().fail("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY, 0);
   w.add(w.beside);
   w.finish(w.beside);
@@ -368,6 +371,59 @@ TEST(a_launch_that_fails_costs_nothing) {
   w.guest.synchronize();
   until([] { return words().in_flight_ns.load() == 0; });
   CHECK_EQUAL(words().charged.load(), 1u);
+}
+
+// Where nobody needs to know what launches cost, the driver has nothing between them: one may begin
+// before the one before it has ended, if the program wants that.
+TEST(what_is_not_measured_gets_no_events) {
+  WorldOptions options;
+  options.gate.measured = false;
+  GateWorld w(kModeDeviceTime, kNoLimit, options);
+  const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  const unsigned before = World::fake().calls("cuEventRecord");
+  for (int i = 0; i < 100; i++) {
+    w.add(stream);
+    if (i % 10 == 0) w.peek();
+  }
+  w.finish(stream);
+  World::fake().fail("cuLaunchKernel", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 0);
+  w.add(stream);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  CHECK_EQUAL(World::fake().calls("cuEventRecord"), before);
+  CHECK_EQUAL(w.peek(), 100u);
+  CHECK_EQUAL(words().launches.load(), 100u);
+  CHECK_EQUAL(words().blocks.load(), 100u);
+  CHECK_EQUAL(words().device_ns.load(), 0u);
+  const std::vector<KernelTime> times = w.session->gate().kernel_times(10);
+  CHECK_EQUAL(times.size(), 1u);
+  CHECK_EQUAL(times[0].launches, 100u);
+  CHECK_EQUAL(times[0].blocks, 100u);
+  CHECK_EQUAL(times[0].unmeasured, 100u);
+}
+
+// A limit needs to know, and has its way from the next launch on.
+TEST(a_limit_has_launches_measured) {
+  WorldOptions options;
+  options.gate.measured = false;
+  GateWorld w(kModeBlocks, kNoLimit, options);
+  const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  w.add(stream);
+  w.finish(stream);
+  allow(kModeBlocks, 3);
+  for (int i = 0; i < 5; i++) w.add(stream);
+  until([] { return words().gate_waits.load() == 1; });
+  CHECK_EQUAL(w.peek(), 4u);
+  CHECK_EQUAL(words().charged.load(), 3u);
+  allow(kModeBlocks, kNoLimit);
+  w.add(stream);
+  w.finish(stream);
+  CHECK_EQUAL(w.peek(), 7u);
+  until([] { return words().in_flight_ns.load() == 0; });
+  CHECK(words().device_ns.load() > 0);
+  const std::vector<KernelTime> times = w.session->gate().kernel_times(10);
+  CHECK_EQUAL(times.size(), 1u);
+  CHECK_EQUAL(times[0].launches, 7u);
+  CHECK_EQUAL(times[0].unmeasured, 2u);
 }
 
 TEST(copies_and_fills_are_held_by_option) {
@@ -395,24 +451,94 @@ TEST(copies_and_fills_are_held_by_option) {
   }
 }
 
-TEST(a_session_that_ends_waits_for_no_tokens) {
+// Kernels reach the words, if they find them, as they reach all pinned memory.
+TEST(a_kernel_that_lets_its_stream_go_on_ends_the_session) {
+  GateWorld w(kModeBlocks, 0);
+  const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  w.add(stream);
+  until([] { return words().gate_waits.load() == 1; });
+  CHECK_EQUAL(w.peek(), 0u);
+  HoldWords &slots = World::device()->hold_words();
+  std::atomic_ref(slots.at(0).released).store(1u << 30);
+  w.expect_violation("a kernel has written words by which the session is held");
+  // The next session has none of it.
+  CHECK_EQUAL(slots.at(0).released, 0u);
+  CHECK_EQUAL(slots.at(0).reached, 0u);
+}
+
+TEST(a_session_that_ends_waits_for_tokens_like_everything) {
   for (int how = 0; how < 3; how++) {
     GateWorld w(kModeBlocks, how == 2 ? 1 : 0);
     for (uint32_t i = 0; i < 20; i++) w.add(i % 3 ? w.guest.stream(10 + i) : 0);
     w.guest.ask_synchronize();
-    until([] { return words().gate_waits.load() > 0; });
+    const uint64_t held = how == 2 ? 19 : 20;
+    until([&] { return words().held.load() == held && words().gate_waits.load() > 0; });
     if (how == 0) w.guest.close();
     if (how == 1) w.session->stop("enough");
     if (how == 2) {
       wire_header nonsense{9999, 0, 8};
       w.guest.send(&nonsense, sizeof nonsense);
     }
+    until([&] { return w.session->is_ending(); });
+    allow(kModeBlocks, 20 - held + 5);
+    until([&] { return words().held.load() == held - 5; });
+    allow(kModeBlocks, kNoLimit);
     const SessionEnd end = w.ended();
     CHECK(end.reusable);
     CHECK_EQUAL(words().held.load(), 0u);
     CHECK_EQUAL(words().session.load(), 0u);
     CHECK_EQUAL(words().in_flight_ns.load(), 0u);
   }
+}
+
+TEST(what_gets_no_tokens_at_the_end_goes_with_the_process) {
+  WorldOptions options;
+  options.stop_patience = std::chrono::milliseconds(50);
+  GateWorld w(kModeBlocks, 0, options);
+  const unsigned before = World::fake().calls("add");
+  for (int i = 0; i < 20; i++) w.add(0);
+  w.guest.ask_synchronize();
+  until([] { return words().held.load() == 20; });
+  w.session->stop("enough");
+  CHECK(!w.ended().reusable);
+  CHECK_EQUAL(words().held.load(), 20u);
+  CHECK_EQUAL(words().charged.load(), 0u);
+  CHECK_EQUAL(World::fake().calls("add"), before);
+  // The next test has the same page.
+  allow(kModeOpen, kNoLimit);
+  until([] { return words().held.load() == 0 && words().in_flight_ns.load() == 0; });
+}
+
+// A guess that was too high gives nothing to start with before whoever gives tokens has seen it.
+TEST(what_is_given_back_starts_nothing) {
+  GateWorld w(kModeDeviceTime, kNoLimit / 2);
+  const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  const auto run = [&](uint32_t blocks) {
+    wire_Launch q{};
+    q.function = function_handle(World::kNothing);
+    q.stream = stream;
+    q.grid_x = blocks;
+    q.grid_y = q.grid_z = q.block_x = q.block_y = q.block_z = 1;
+    w.guest.put(WIRE_Launch, q);
+  };
+  const auto rest = [&] {
+    w.finish(stream);
+    until([] { return words().in_flight_ns.load() == 0; });
+  };
+  // It takes as long with any number of blocks, which nobody can know.
+  run(1);
+  rest();
+  run(100);
+  rest();
+  const uint64_t charged = words().charged.load(), back = words().given_back.load();
+  CHECK(back > charged);
+  allow(kModeDeviceTime, charged + 1);
+  run(1);
+  until([] { return words().gate_waits.load() == 1; });
+  CHECK_EQUAL(words().held.load(), 1u);
+  allow(kModeDeviceTime, charged + back + 1);
+  rest();
+  CHECK_EQUAL(words().held.load(), 0u);
 }
 
 TEST(a_reset_waits_for_tokens_like_everything) {
@@ -451,4 +577,37 @@ TEST(a_page_that_is_none_is_refused) {
   }
   CHECK(refused.find("no quota page") != std::string::npos);
   CHECK_EQUAL(QuotaPage::open(World::quota_page().fd())->words().limit.load(), kNoLimit);
+}
+
+// What a kernel is predicted to take a program can have chosen.
+TEST(few_launches_run_ahead_however_short_they_were) {
+  GateWorld w(kModeDeviceTime, kNoLimit - 1);
+  const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  double clock = 10;
+  World::fake().set_clock(clock);
+  for (uint32_t i = 1000; i < 1040; i++) {
+    w.gate(i, stream);
+    World::fake().await_gate(i);
+    World::fake().set_clock(clock += 0.002);
+    World::fake().open_gate(i);
+    w.finish(stream);
+  }
+  until([] { return words().in_flight_ns.load() == 0; });
+  const uint64_t spent = words().charged.load() + words().given_back.load();
+  allow(kModeDeviceTime, spent);
+  constexpr uint32_t kStreams = 40, kEach = 10;
+  for (uint32_t i = 0; i < kStreams; i++) {
+    const uint64_t own = w.guest.stream(200 + i, CU_STREAM_NON_BLOCKING);
+    for (uint32_t k = 0; k < kEach; k++) w.gate(5000 + i, own);
+  }
+  w.peek();
+  CHECK_EQUAL(words().held.load(), uint64_t{kStreams * kEach});
+  allow(kModeDeviceTime, spent + 2'000'000);
+  until([] { return words().held.load() < kStreams * kEach; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  // 64 under way, and the group that begins as one below that.
+  CHECK(words().held.load() >= kStreams * kEach - 64 - 32);
+  allow(kModeOpen, kNoLimit);
+  for (uint32_t i = 0; i < kStreams; i++) World::fake().open_gate(5000 + i);
+  for (uint32_t i = 0; i < kStreams; i++) w.finish(w.guest.stream(300 + i, 0));
 }

@@ -37,10 +37,11 @@ std::string set_node(uint64_t address, uint32_t value, uint64_t count, uint32_t 
   return record(CU_GRAPH_NODE_TYPE_MEMSET, packed(fill), graph, before);
 }
 
-std::string kernel_node(uint64_t function, const std::string &parameters) {
+std::string kernel_node(uint64_t function, const std::string &parameters, uint32_t blocks = 1) {
   wire_graph_kernel kernel{};
   kernel.function = function;
   for (int i = 0; i < 3; i++) kernel.grid[i] = kernel.block[i] = 1;
+  kernel.grid[0] = blocks;
   kernel.parameter_bytes = static_cast<uint32_t>(parameters.size());
   return record(CU_GRAPH_NODE_TYPE_KERNEL, packed(kernel) + parameters);
 }
@@ -71,6 +72,23 @@ void change(World &w, const std::string &records) {
   q.exec = kExec;
   q.length = records.size();
   w.guest.put(WIRE_GraphSet, q, records);
+}
+
+// Of 4 rows of 8 bytes.
+void create_array(World &w, uint64_t handle) {
+  wire_ArrayCreate q{};
+  q.array = handle;
+  q.width = 8;
+  q.height = 4;
+  q.format = CU_AD_FORMAT_UNSIGNED_INT8;
+  q.channels = 1;
+  w.guest.put(WIRE_ArrayCreate, q);
+}
+
+void destroy_array(World &w, uint64_t handle) {
+  wire_ArrayDestroy q{};
+  q.array = handle;
+  w.guest.put(WIRE_ArrayDestroy, q);
 }
 
 void expect_violation(const std::string &records, const std::string &words) {
@@ -322,17 +340,8 @@ TEST(nodes_copy_arrays_while_they_are_there) {
                         const std::vector<uint32_t> &before = {}) {
     return record(CU_GRAPH_NODE_TYPE_MEMCPY, packed(box) + packed(arrays), node, before);
   };
-  const auto create = [&](uint64_t handle) {
-    wire_ArrayCreate q{};
-    q.array = handle;
-    q.width = 8;
-    q.height = 4;
-    q.format = CU_AD_FORMAT_UNSIGNED_INT8;
-    q.channels = 1;
-    w.guest.put(WIRE_ArrayCreate, q);
-  };
   w.guest.map(at, kGranule);
-  create(array);
+  create_array(w, array);
   w.guest.upload(at, "abcdefgh");
   // Two rows of three bytes to byte 2, row 1; from there on one row further back.
   const std::string in = copy({2, 1, 0, at, 4, 2, 3, 2, 1}, {array, 0});
@@ -351,17 +360,14 @@ TEST(nodes_copy_arrays_while_they_are_there) {
   refused(copy({2, 1, 0, at, 4, 2, 3, 2, 1}, {array + 1, 0}), CUDA_ERROR_INVALID_VALUE);
   // Changed to another array, the first may go.
   const uint64_t other = wire_handle(WIRE_KIND_ARRAY, 1, 2);
-  create(other);
+  create_array(w, other);
   change(w, copy({2, 1, 0, at, 4, 2, 3, 2, 1}, {other, 0}, 0));
   change(w, copy({at + 64, 3, 2, 2, 1, 0, 3, 2, 1}, {0, other}, 1));
-  wire_ArrayDestroy destroy{};
-  destroy.array = array;
-  w.guest.put(WIRE_ArrayDestroy, destroy);
+  destroy_array(w, array);
   launch(w);
   CHECK_EQUAL(w.guest.synchronize().async, 0);
   CHECK_EQUAL(World::fake().calls("cuGraphLaunch"), 2u);
-  destroy.array = other;
-  w.guest.put(WIRE_ArrayDestroy, destroy);
+  destroy_array(w, other);
   launch(w);
   CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
   CHECK_EQUAL(World::fake().calls("cuGraphLaunch"), 2u);
@@ -438,4 +444,82 @@ TEST(launches_of_graphs_pass_the_gate) {
   w.guest.synchronize();
   CHECK_EQUAL(World::quota_page().words().launches.load(), 1u);
   CHECK_EQUAL(World::quota_page().words().blocks.load(), 2u);
+}
+
+TEST(launches_of_a_changed_graph_count_the_blocks_that_it_has_now) {
+  World w;
+  w.load_kernels();
+  const uint64_t nothing = function_handle(World::kNothing);
+  uint64_t counted = 0;
+  const auto blocks = [&] {
+    launch(w);
+    CHECK_EQUAL(w.guest.synchronize().async, 0);
+    const uint64_t before = counted;
+    counted = World::quota_page().words().blocks.load();
+    return counted - before;
+  };
+  build(w, kernel_node(nothing, "", 3) + kernel_node(nothing, "", 5));
+  CHECK_EQUAL(blocks(), 8u);
+  change(w, kernel_node(nothing, "", 1000));
+  CHECK_EQUAL(blocks(), 1005u);
+  change(w, kernel_node(nothing, "", 2));
+  CHECK_EQUAL(blocks(), 7u);
+  // What the driver refuses changes nothing.
+  World::fake().fail("cuGraphExecNodeSetParams", CUDA_ERROR_INVALID_VALUE, 0);
+  change(w, kernel_node(nothing, "", 9));
+  launch(w);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
+  CHECK_EQUAL(World::quota_page().words().blocks.load() - counted, 7u);
+}
+
+TEST(an_array_that_has_another_ones_handle_is_another) {
+  World w;
+  const uint64_t at = World::base();
+  const auto handle = [](uint32_t generation) {
+    return wire_handle(WIRE_KIND_ARRAY, generation, 1);
+  };
+  w.guest.map(at, kGranule);
+  create_array(w, handle(1));
+  build(w, record(CU_GRAPH_NODE_TYPE_MEMCPY, packed(wire_graph_copy{2, 1, 0, at, 4, 2, 3, 2, 1}) +
+                                                 packed(wire_graph_arrays{handle(1), 0})));
+  launch(w);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  // Only the last number of an index cannot be minted again.
+  destroy_array(w, handle(1));
+  create_array(w, handle(2));
+  destroy_array(w, handle(2));
+  create_array(w, handle(1));
+  launch(w);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
+  CHECK_EQUAL(World::fake().calls("cuGraphLaunch"), 1u);
+}
+
+TEST(a_graph_whose_module_is_gone_is_not_changed) {
+  World w;
+  w.load_kernels();
+  build(w, kernel_node(function_handle(World::kNothing), "") +
+               kernel_node(function_handle(World::kNothing), ""));
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  wire_ModuleUnload unload{};
+  unload.module = module_handle(0);
+  w.guest.put(WIRE_ModuleUnload, unload);
+  change(w, kernel_node(function_handle(World::kNothing), ""));
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
+  wire_GraphEnable enable{};
+  enable.exec = kExec;
+  w.guest.put(WIRE_GraphEnable, enable);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
+  CHECK_EQUAL(World::fake().calls("cuGraphExecNodeSetParams"), 0u);
+  CHECK_EQUAL(World::fake().calls("cuGraphNodeSetEnabled"), 0u);
+}
+
+TEST(a_condition_has_a_handle_that_was_made_for_its_graph) {
+  World w;
+  wire_graph_condition condition{};
+  condition.handle = 0x4141414141414141;
+  condition.kind = CU_GRAPH_COND_TYPE_IF;
+  condition.bodies = 1;
+  build(w, record(CU_GRAPH_NODE_TYPE_CONDITIONAL, packed(condition)));
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
+  CHECK_EQUAL(World::fake().calls("cuGraphAddNode_v2"), 0u);
 }

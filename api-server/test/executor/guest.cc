@@ -242,7 +242,7 @@ std::string Guest::image(const std::string &text, uint32_t kind) {
 }
 
 static outboard::Hash hash_of(const std::string &image) {
-  return outboard::sha256({reinterpret_cast<const uint8_t *>(image.data()), image.size()});
+  return outboard::blake2b({reinterpret_cast<const uint8_t *>(image.data()), image.size()});
 }
 
 wire_ModuleLoad Guest::load_command(uint64_t module, const std::string &image) const {

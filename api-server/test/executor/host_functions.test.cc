@@ -257,6 +257,28 @@ TEST(functions_are_not_measured_with_kernels) {
   CHECK_EQUAL(words.launches.load(), 2u);
 }
 
+// A driver may call all functions on one thread: what the session holds for itself holds no thread.
+TEST(a_download_that_goes_aside_takes_no_function) {
+  World w;
+  w.load_kernels();
+  const unsigned before = World::fake().calls("cuLaunchHostFunc");
+  const uint64_t at = World::base(), size = 70 << 20;
+  w.guest.map(at, (size + kGranule - 1) / kGranule * kGranule);
+  const uint64_t held = stream(w, 1);
+  w.guest.memset32(at, 0x07070707, size / 4, held);
+  w.gate(1, held);
+  const uint64_t download = w.guest.ask_download(at, size, held);
+  w.guest.memset32(at, 0x08080808, size / 4, held);
+  CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(stream(w, 2))).reply.result,
+              CUDA_SUCCESS);
+  CHECK_EQUAL(World::fake().calls("cuLaunchHostFunc"), before);
+  World::fake().open_gate(1);
+  CHECK(w.guest.wait(download).data == std::string(size, 7));
+  CHECK(w.guest.download(at, 4, held) == std::string(4, 8));
+  CHECK_EQUAL(World::fake().calls("cuLaunchHostFunc"), before);
+  CHECK_EQUAL(w.guest.synchronize().result, CUDA_SUCCESS);
+}
+
 // ---- misuse ------------------------------------------------------------------------------------
 
 TEST(functions_of_unknown_streams_and_kinds_are_refused) {

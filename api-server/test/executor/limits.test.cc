@@ -214,6 +214,29 @@ TEST(queries_are_limited) {
   w.expect_violation("more queries");
 }
 
+TEST(stream_marks_are_limited) {
+  session_limits.stream_marks = kFew;
+  World w;
+  w.load_kernels();
+  const uint64_t held = stream(w, 1);
+  w.gate(1, held);
+  wire_StreamMark q{};
+  q.stream = held;
+  const auto mark = [&] { w.guest.put(WIRE_StreamMark, q); };
+  for (uint32_t i = 0; i < kFew; i++) mark();
+  World::fake().open_gate(1);
+  for (uint32_t i = 0; i < kFew; i++) w.guest.next(WIRE_PASSED);
+  while (w.session->stream_marks().count() != 0) std::this_thread::yield();
+  mark();
+  w.guest.next(WIRE_PASSED);
+  while (w.session->stream_marks().count() != 0) std::this_thread::yield();
+  w.gate(2, held);
+  for (uint32_t i = 0; i <= kFew; i++) mark();
+  while (w.session->counters()->violations.load() == 0) std::this_thread::yield();
+  World::fake().open_gate(2);
+  w.expect_violation("more marks");
+}
+
 // The oldest are forgotten, which have mostly been met; the guest is gone, and nobody else meets
 // the others.
 TEST(awaited_values_are_limited) {
@@ -245,6 +268,28 @@ TEST(host_functions_are_limited) {
   wire_HostFunction q{};
   w.guest.put(WIRE_HostFunction, q);
   CHECK_EQUAL(posted(w), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+TEST(a_guest_may_ask_whether_there_is_memory) {
+  WorldOptions options;
+  options.memory = 8 * WIRE_GRANULE;
+  World w(options);
+  const auto room = [&](uint64_t size) {
+    wire_MemoryRoom q{};
+    q.size = size;
+    return result_of(w.guest.call(WIRE_MemoryRoom, q));
+  };
+  CHECK_EQUAL(room(8 * WIRE_GRANULE), CUDA_SUCCESS);
+  CHECK_EQUAL(room(8 * WIRE_GRANULE + 1), CUDA_ERROR_OUT_OF_MEMORY);
+  w.guest.map(World::base(), 6 * WIRE_GRANULE);
+  CHECK_EQUAL(room(2 * WIRE_GRANULE), CUDA_SUCCESS);
+  CHECK_EQUAL(room(3 * WIRE_GRANULE), CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_EQUAL(room(UINT64_MAX), CUDA_ERROR_OUT_OF_MEMORY);
+  // What is still being overwritten counts until it is there again, and is waited for.
+  w.guest.unmap(World::base(), 6 * WIRE_GRANULE);
+  CHECK_EQUAL(room(8 * WIRE_GRANULE), CUDA_SUCCESS);
+  World::fake().fail("cuMemGetInfo_v2", CUDA_ERROR_UNKNOWN, 0);
+  CHECK_EQUAL(room(WIRE_GRANULE), CUDA_ERROR_UNKNOWN);
 }
 
 TEST(modules_are_limited) {
@@ -338,6 +383,23 @@ TEST(coming_bytes_are_limited) {
   CHECK_EQUAL(posted(w), CUDA_SUCCESS);
   begin_image(w, 3, 8);
   w.expect_violation("larger than allowed");
+}
+
+// The guest asks before it sends a large one, and so hears of it by the load.
+TEST(an_image_that_could_not_come_is_refused_when_it_is_asked_for) {
+  session_limits.coming_bytes = 1000;
+  World w;
+  const std::string image = Guest::image(std::string(1000, ' '));
+  const Answer loaded =
+      w.guest.call(WIRE_ModuleLoad, w.guest.load_command(module_handle(1), image));
+  CHECK_EQUAL(result_of(loaded), CUDA_ERROR_OUT_OF_MEMORY);
+  const Answer opened =
+      w.guest.call(WIRE_ModuleOpen, w.guest.open_command(module_handle(1), image));
+  const auto &reply = opened.frame.as<wire_ModuleOpen_reply>();
+  CHECK_EQUAL(reply.state, WIRE_MODULE_REFUSED);
+  CHECK_EQUAL(reply.refused, CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_EQUAL(result_of(w.guest.load(module_handle(1), Guest::image("kernel one\n"))),
+              CUDA_SUCCESS);
 }
 
 TEST(coming_fragments_are_limited) {

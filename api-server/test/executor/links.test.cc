@@ -147,14 +147,14 @@ TEST(an_input_of_another_tenant_is_no_module) {
     create(w, link_handle(1));
     add(w, link_handle(1), image, &said);
   }
-  const Hash hash = sha256({reinterpret_cast<const uint8_t *>(image.data()), image.size()});
+  const Hash hash = blake2b({reinterpret_cast<const uint8_t *>(image.data()), image.size()});
   const std::string text = packed(hash) + "a";
   WorldOptions options;
   options.tenant = "b";
   World w(std::move(options));
   wire_ModuleLoad load = w.guest.load_command(module_handle(1), image);
   const Hash names[] = {hash,
-                        sha256({reinterpret_cast<const uint8_t *>(text.data()), text.size()})};
+                        blake2b({reinterpret_cast<const uint8_t *>(text.data()), text.size()})};
   for (const Hash &name : names) {
     load.hash0 = name[0];
     load.hash1 = name[1];

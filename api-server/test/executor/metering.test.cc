@@ -1,21 +1,13 @@
 // That no order of commands hides a kernel from the meter: whatever a guest puts around it, what
 // runs is charged, and ended when it may run no longer.
 #include "check.h"
-#include "world.h"
+#include "quota.h"
 
 using namespace outboard;
 
 namespace {
 
 constexpr uint64_t kGranule = WIRE_GRANULE;
-
-QuotaWords &words() { return World::quota_page().words(); }
-
-// What the session's threads do is waited for, however long they take.
-template <class Condition>
-void until(Condition condition) {
-  while (!condition()) std::this_thread::yield();
-}
 
 WorldOptions limited(std::chrono::milliseconds most) {
   WorldOptions options;

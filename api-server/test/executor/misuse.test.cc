@@ -113,7 +113,7 @@ TEST(limits_of_memory_are_errors) {
   const Frame fault = w.guest.next(WIRE_FAULT);
   CHECK_EQUAL(fault.as<wire_fault>().result, CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_EQUAL(fault.as<wire_fault>().op, WIRE_MemoryMap);
-  CHECK_EQUAL(fault.as<wire_fault>().sequence, 2u);
+  CHECK_EQUAL(fault.as<wire_fault>().posted_number, 2u);
   CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_EQUAL(w.guest.synchronize().async, 0);
   // What was given back counts again.
@@ -384,6 +384,33 @@ TEST(memory_that_is_being_overwritten_counts) {
   CHECK_EQUAL(w.guest.synchronize().async, 0);
   CHECK_EQUAL(World::fake().calls("cuStreamSynchronize"), waits + 1);
   CHECK_EQUAL(World::fake().calls("cuMemCreate"), 2u);
+}
+
+// Kernels keep the stacks that a limit stood for when it is lowered again.
+TEST(stacks_count_when_the_limit_does_not_any_more) {
+  WorldOptions options;
+  options.memory = 16 * kGranule;
+  World w(options);
+  const uint64_t before = World::device()->limit(CU_LIMIT_STACK_SIZE);
+  const uint64_t threads = World::device()->resident_threads();
+  CHECK(threads > 0);
+  const uint64_t large = before + 12 * kGranule / threads;
+  const auto set = [&](uint64_t value) {
+    wire_LimitSet q{};
+    q.limit = CU_LIMIT_STACK_SIZE;
+    q.value = value;
+    return w.guest.call(WIRE_LimitSet, q).reply.result;
+  };
+  CHECK_EQUAL(set(large), CUDA_SUCCESS);
+  Function function;
+  function.stack = static_cast<uint32_t>(large);
+  CHECK_EQUAL(w.session->stacks().need(&function), CUDA_SUCCESS);
+  CHECK_EQUAL(set(before), CUDA_SUCCESS);
+  CHECK_EQUAL(w.session->stacks().need(&function), CUDA_SUCCESS);
+  w.guest.map(World::base(), 6 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_OUT_OF_MEMORY);
+  w.guest.map(World::base(), 3 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
 }
 
 TEST(heaps_and_stacks_count_as_memory) {

@@ -1,12 +1,19 @@
 // The executor's parts by themselves.
+#include <linux/mempolicy.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "base/error.h"
 #include "base/handles.h"
 #include "base/session_limits.h"
 #include "base/span.h"
 #include "check.h"
+#include "device/memory_node.h"
 #include "device/output.h"
 #include "gate/kernel_times.h"
 #include "images/image_room.h"
@@ -160,11 +167,11 @@ TEST(the_module_store_tells_a_tenant_of_what_it_has_had) {
   CHECK(store.find(a, 100, "one more") == nullptr);
 }
 
-TEST(digests_are_those_of_sha_256) {
+TEST(digests_are_those_of_blake2b_256) {
   const std::string text = "abc";
-  const Hash hash = sha256({reinterpret_cast<const uint8_t *>(text.data()), text.size()});
-  CHECK_EQUAL(hash[0], 0xeacf018fbf1678bau);
-  CHECK_EQUAL(hash[3], 0xad1500f261ff10b4u);
+  const Hash hash = blake2b({reinterpret_cast<const uint8_t *>(text.data()), text.size()});
+  CHECK_EQUAL(hash[0], 0x723942633c81ddbdu);
+  CHECK_EQUAL(hash[3], 0x1923d568c0c86272u);
 }
 
 TEST(the_receiver_moves_frames_only_when_they_do_not_fit) {
@@ -204,6 +211,8 @@ TEST(a_library_that_is_no_driver_is_named_with_what_it_lacks) {
   }
   CHECK(message.find("libm.so.6 lacks ") != std::string::npos);
   CHECK(message.find("cuLaunchKernel") != std::string::npos);
+  CHECK(message.find("Install NVIDIA's driver 550 (CUDA 12.4) or a newer one.") !=
+        std::string::npos);
   message.clear();
   try {
     Driver::open("/nowhere/libcuda.so.1");
@@ -211,6 +220,67 @@ TEST(a_library_that_is_no_driver_is_named_with_what_it_lacks) {
     message = error.what();
   }
   CHECK(message.find("/nowhere/libcuda.so.1 cannot be loaded") != std::string::npos);
+}
+
+TEST(a_driver_that_is_too_old_is_named_with_the_oldest_that_is_not) {
+  const FakeControls &fake = World::fake();
+  fake.set_version(12030);
+  std::string message;
+  try {
+    Driver::open(FAKE_DRIVER);
+  } catch (const Error &error) {
+    CHECK_EQUAL(error.code, "OB_DRIVER_LIBRARY");
+    message = error.what();
+  }
+  CHECK(message.find("is of CUDA 12.3. Install NVIDIA's driver 550 (CUDA 12.4) or a newer one.") !=
+        std::string::npos);
+  fake.set_version(12040);
+  const Driver driver = Driver::open(FAKE_DRIVER);
+  CHECK(driver.cuEventElapsedTime_v2 != nullptr);
+  CHECK(driver.cuCtxRecordEvent == nullptr);
+  fake.set_version(12050);
+  CHECK(Driver::open(FAKE_DRIVER).cuCtxRecordEvent != nullptr);
+}
+
+namespace {
+
+// The policy of the calling thread's memory, and the lowest 64 nodes that it names.
+struct MemoryPolicy {
+  int policy = -1;
+  unsigned long nodes[16] = {};
+  MemoryPolicy() { syscall(SYS_get_mempolicy, &policy, nodes, 1024UL, nullptr, 0UL); }
+};
+
+void write_node(const std::string &folder, const std::string &text) {
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/numa_node") << text;
+}
+
+}  // namespace
+
+TEST(memory_is_of_the_node_that_the_device_is_attached_to) {
+  char folder[] = "/tmp/outboard-nodes-XXXXXX";
+  CHECK(mkdtemp(folder) != nullptr);
+  const std::string devices = folder;
+  write_node(devices + "/0000:3b:00.0", "0\n");
+  write_node(devices + "/0000:3c:00.0", "-1\n");
+  write_node(devices + "/0000:3d:00.0", "5000\n");
+  std::thread([&] {
+    syscall(SYS_set_mempolicy, MPOL_DEFAULT, nullptr, 0UL);
+    for (const char *none : {"0000:3C:00.0", "0000:3D:00.0", "0000:3E:00.0", "../0000:3b:00.0", ""})
+      CHECK_EQUAL(prefer_node_of(none, devices), -1);
+    CHECK_EQUAL(MemoryPolicy().policy, MPOL_DEFAULT);
+    CHECK_EQUAL(prefer_node_of("0000:3B:00.0", devices), 0);
+    // A thread that is started from now on has it, too.
+    std::thread([] {
+      const MemoryPolicy after;
+      CHECK_EQUAL(after.policy, MPOL_PREFERRED);
+      CHECK_EQUAL(after.nodes[0], 1UL);
+    }).join();
+    // What somebody has chosen stays.
+    CHECK_EQUAL(prefer_node_of("0000:3B:00.0", devices), -1);
+  }).join();
+  std::filesystem::remove_all(folder);
 }
 
 TEST(a_device_that_is_not_there_is_an_error) {
@@ -224,6 +294,65 @@ TEST(a_device_that_is_not_there_is_an_error) {
     message = error.what();
   }
   CHECK(message.find("cuDeviceGet of device 3 failed") != std::string::npos);
+}
+
+TEST(a_device_is_found_by_its_uuid) {
+  const std::vector<Offered> offered = offered_devices(FAKE_DRIVER);
+  CHECK_EQUAL(offered.size(), 2u);
+  CHECK(!offered[0].gpu);
+  CHECK(offered[1].gpu && offered[1].gpu->bytes[0] == 100);
+  DeviceOptions options;
+  options.library = FAKE_DRIVER;
+  options.ordinal = 0;
+  options.uuid = offered[1].uuid;
+  {
+    const std::shared_ptr<Device> device = Device::open(options);
+    CHECK_EQUAL(device->ordinal(), 1);
+    const DeviceSnapshot snapshot = device->snapshot();
+    CHECK(memcmp(&snapshot.uuid, &offered[1].uuid, sizeof snapshot.uuid) == 0);
+    CHECK(snapshot.gpu && snapshot.gpu->bytes[0] == 100);
+  }
+  // One that has gone: its ordinal is another's now, or no device is left.
+  memset(options.uuid->bytes, 9, sizeof options.uuid->bytes);
+  const auto code_of = [&] {
+    try {
+      Device::open(options);
+    } catch (const Error &error) {
+      return error.code + ": " + error.what();
+    }
+    return std::string("opened");
+  };
+  const std::string gone =
+      "OB_DEVICE_GONE: the driver has no device 09090909-0909-0909-0909-090909090909 any more";
+  CHECK_EQUAL(code_of(), gone);
+  World::fake().fail("cuInit", CUDA_ERROR_NO_DEVICE, 0);
+  CHECK_EQUAL(code_of(), gone);
+  options.uuid.reset();
+  World::fake().fail("cuInit", CUDA_ERROR_NO_DEVICE, 0);
+  CHECK(code_of().starts_with("OB_DRIVER_LIBRARY: cuInit of "));
+}
+
+TEST(compute_modes_are_told_apart) {
+  DeviceOptions options;
+  options.library = FAKE_DRIVER;
+  const auto code_of = [&](CUcomputemode mode, CUresult result) {
+    World::fake().set_compute_mode(mode);
+    World::fake().fail("cuDevicePrimaryCtxRetain", result, 0);
+    std::string code = "opened";
+    try {
+      Device::open(options);
+    } catch (const Error &error) {
+      code = error.code;
+    }
+    World::fake().set_compute_mode(CU_COMPUTEMODE_DEFAULT);
+    return code;
+  };
+  CHECK_EQUAL(code_of(CU_COMPUTEMODE_EXCLUSIVE_PROCESS, CUDA_ERROR_DEVICE_UNAVAILABLE),
+              "OB_DEVICE_HELD");
+  CHECK_EQUAL(code_of(CU_COMPUTEMODE_EXCLUSIVE_PROCESS, CUDA_ERROR_OUT_OF_MEMORY),
+              "OB_DEVICE_FULL");
+  CHECK_EQUAL(code_of(CU_COMPUTEMODE_PROHIBITED, CUDA_ERROR_UNKNOWN), "OB_DEVICE_PROHIBITED");
+  CHECK_EQUAL(code_of(CU_COMPUTEMODE_DEFAULT, CUDA_ERROR_DEVICE_UNAVAILABLE), "OB_DEVICE_OPEN");
 }
 
 TEST(the_window_moves_between_sessions) {
@@ -269,4 +398,19 @@ TEST(a_snapshot_tells_what_the_driver_tells) {
   CHECK_EQUAL(s.pci_bus_id, "0000:42:00.0");
   CHECK_EQUAL(s.window_base, World::base());
   CHECK_EQUAL(s.window_size, World::device()->window_size());
+}
+
+// Each session has one, and a driver takes a moment for each question.
+TEST(a_snapshot_asks_again_only_what_may_have_changed) {
+  const auto device = World::device();
+  const char *const questions[] = {"cuDeviceGetAttribute", "cuDeviceGetName", "cuDeviceTotalMem_v2",
+                                   "cuDeviceGetPCIBusId"};
+  const auto asked = [&] {
+    unsigned all = 0;
+    for (const char *question : questions) all += World::fake().calls(question);
+    return all;
+  };
+  const unsigned before = asked();
+  device->snapshot();
+  CHECK_EQUAL(asked(), before + 1);  // the compute mode
 }

@@ -271,6 +271,18 @@ TEST(a_reset_takes_everything_away) {
   CHECK_EQUAL(w.guest.download(at, 4), std::string(4, '\0'));
 }
 
+TEST(times_between_events_come_from_the_call_that_a_driver_for_12_4_has) {
+  World::fake().set_version(12040);
+  World w;
+  wire_cuEventElapsedTime_v2 elapsed{};
+  elapsed.hStart = w.guest.event(1);
+  elapsed.hEnd = w.guest.event(2);
+  const Answer time = w.guest.call(WIRE_cuEventElapsedTime_v2, elapsed);
+  CHECK_EQUAL(time.reply.result, CUDA_SUCCESS);
+  CHECK_EQUAL(time.frame.as<wire_cuEventElapsedTime_v2_reply>().pMilliseconds, 1.5f);
+  CHECK_EQUAL(World::fake().calls("cuEventElapsedTime"), 1u);
+}
+
 TEST(results_of_calls_come_back) {
   World w;
   w.load_kernels();

@@ -55,6 +55,15 @@ TEST(values_that_make_no_sense_are_refused) {
   const std::string good = write_to(at, 1);
   refused(wire_handle(WIRE_KIND_STREAM, 1, 9), good, CUDA_ERROR_INVALID_HANDLE);
   refused(0, "", CUDA_ERROR_INVALID_VALUE);
+  // What nothing can end.
+  const auto wait = [&](uint32_t operation, uint64_t number, uint32_t flags) {
+    return packed(value(operation, at, number, flags));
+  };
+  const uint32_t wide = CU_STREAM_MEM_OP_WAIT_VALUE_64, narrow = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+  refused(0, wait(wide, 0, CU_STREAM_WAIT_VALUE_AND), CUDA_ERROR_INVALID_VALUE);
+  refused(0, wait(narrow, uint64_t{1} << 32, CU_STREAM_WAIT_VALUE_AND), CUDA_ERROR_INVALID_VALUE);
+  refused(0, wait(wide, UINT64_MAX, CU_STREAM_WAIT_VALUE_NOR), CUDA_ERROR_INVALID_VALUE);
+  refused(0, wait(narrow, UINT32_MAX, CU_STREAM_WAIT_VALUE_NOR), CUDA_ERROR_INVALID_VALUE);
   refused(0, good.substr(1), CUDA_ERROR_INVALID_VALUE);
   refused(0, good + "1234", CUDA_ERROR_INVALID_VALUE);
   refused(0, write_to(at - 4, 1), CUDA_ERROR_INVALID_VALUE);

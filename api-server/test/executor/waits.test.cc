@@ -99,6 +99,46 @@ TEST(a_wait_for_nothing_hands_nothing_over) {
   CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_event(event)).reply.result, CUDA_SUCCESS);
 }
 
+TEST(marks_are_told_when_their_stream_has_passed_them) {
+  World w;
+  w.load_kernels();
+  const uint64_t one = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  const uint64_t other = w.guest.stream(2, CU_STREAM_NON_BLOCKING);
+  const auto mark = [&](uint64_t stream, uint64_t place) {
+    wire_StreamMark q{};
+    q.stream = stream;
+    q.place = place;
+    w.guest.put(WIRE_StreamMark, q);
+  };
+  const auto expect = [&](uint64_t stream, uint64_t place) {
+    const Frame passed = w.guest.next(WIRE_PASSED);
+    CHECK_EQUAL(passed.as<wire_passed>().stream, stream);
+    CHECK_EQUAL(passed.as<wire_passed>().place, place);
+  };
+  mark(one, 10);
+  expect(one, 10);
+  // One stream does not keep the news of another.
+  w.gate(1, one);
+  mark(one, 20);
+  mark(other, 30);
+  expect(other, 30);
+  w.gate(2, one);
+  mark(one, 40);
+  World::fake().open_gate(1);
+  expect(one, 20);
+  World::fake().open_gate(2);
+  expect(one, 40);
+  mark(0x2000000000009, 50);
+  CHECK_EQUAL(w.guest.next(WIRE_FAULT).as<wire_fault>().result, CUDA_ERROR_INVALID_HANDLE);
+  // What is not passed when the context is reset is told before the reset is answered.
+  w.gate(3, one);
+  mark(one, 60);
+  World::fake().open_gate(3);
+  const uint64_t reset = w.guest.ask(WIRE_ContextReset, wire_ContextReset{});
+  expect(one, 60);
+  w.guest.wait(reset);
+}
+
 TEST(a_query_that_is_not_ready_is_answered_later_by_a_push) {
   World w;
   w.load_kernels();

@@ -47,6 +47,8 @@ class World {
   static inline uint64_t upload_bytes = 0;
   // The quota page of that device, as the monitor has it.
   static outboard::QuotaPage &quota_page();
+  // The turn page, on which the device is slot 0.
+  static outboard::TurnPage &turn_page();
   // Loads the fake driver's kernels: functions by these numbers.
   enum Kernels { kNothing, kGate, kAdd, kPrint, kCrash };
   void load_kernels();

@@ -130,7 +130,7 @@ uint64_t FrameMaker::value(const wire_command &command, const wire_field &field)
     const std::string whole = image(image_);
     if (field.name[0] == 't') return whole.size();
     const outboard::Hash hash =
-        outboard::sha256({reinterpret_cast<const uint8_t *>(whole.data()), whole.size()});
+        outboard::blake2b({reinterpret_cast<const uint8_t *>(whole.data()), whole.size()});
     return hash[static_cast<size_t>(field.name[4] - '0') & 3];
   }
   if (named(field, {"last", "wait", "own", "shareable", "named", "bound"})) {
@@ -308,6 +308,15 @@ std::string FrameMaker::tail(const wire_command &command, uint32_t *first) {
       }
       return both;
     }
+    case WIRE_TensorMapEncode: {
+      wire_tensor tensor{};
+      tensor.kind = static_cast<uint32_t>(random_.below(4));
+      tensor.rank = static_cast<uint32_t>(random_.below(7));
+      tensor.swizzle = static_cast<uint32_t>(random_.below(8));
+      return bytes_of(tensor);
+    }
+    case WIRE_TensorMapReplace:
+      return std::string(WIRE_TENSOR_MAP_BYTES, '\0');
     case WIRE_TextureReferenceSet: {
       CUDA_TEXTURE_DESC texture{};
       *first = sizeof texture;

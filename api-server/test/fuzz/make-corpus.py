@@ -70,7 +70,7 @@ def region_taken(slots):
     return frame("RegionTaken", "Q", slots)
 
 
-def part_hash(data):
+def hash_of(data):
     return hashlib.blake2b(data, digest_size=32).digest()
 
 
@@ -87,7 +87,7 @@ def image(source, kind=3):
 
 
 def pieces(whole, size):
-    words = struct.unpack("<4Q", hashlib.sha256(whole).digest())
+    words = struct.unpack("<4Q", hash_of(whole))
     return b"".join(
         frame("ModulePiece", "7Q", *words, len(whole), at, len(whole[at : at + size]),
               tail=whole[at : at + size])
@@ -95,18 +95,18 @@ def pieces(whole, size):
 
 
 def load(request, module, whole):
-    words = struct.unpack("<4Q", hashlib.sha256(whole).digest())
+    words = struct.unpack("<4Q", hash_of(whole))
     return frame("ModuleLoad", "QQ4QQII", request, module, *words, len(whole), 0, 0)
 
 
 def open_module(request, module, whole, options=b""):
-    words = struct.unpack("<4Q", hashlib.sha256(whole).digest())
+    words = struct.unpack("<4Q", hash_of(whole))
     return frame("ModuleOpen", "QQ4QQII", request, module, *words, len(whole), 0, len(options),
                  tail=options)
 
 
 def link_add(request, link, whole, kind=1, name=b"text"):
-    words = struct.unpack("<4Q", hashlib.sha256(whole).digest())
+    words = struct.unpack("<4Q", hash_of(whole))
     return frame("LinkAdd", "QQ4QQIIII", request, link, *words, len(whole), kind, 1, 0, len(name),
                  tail=name)
 
@@ -158,14 +158,14 @@ corpus = {
               frame("cuMemsetD32Async", "QIIQQ", WINDOW, 7, 0, 100, 0) +
               frame("cuMemsetD2D8Async", "QQIIQQQ", WINDOW, 64, 1, 0, 10, 10, 0) +
               download(2, WINDOW, 70000),
-    "uploads-kept": map_() + ask_upload(1, WINDOW, 1000, part_hash(b"k" * 1000)) +
+    "uploads-kept": map_() + ask_upload(1, WINDOW, 1000, hash_of(b"k" * 1000)) +
                     keep(WINDOW, b"k" * 1000) + keep(WINDOW, b"") + keep(WINDOW, b"x", 99) +
-                    ask_upload(2, WINDOW, 1000, part_hash(b"k" * 1000)) +
-                    ask_upload(3, WINDOW, (1 << 20) + 1, part_hash(b"a") + part_hash(b"b")) +
-                    ask_upload(4, WINDOW + GRANULE, 8, part_hash(b"a")) +
-                    ask_upload(5, WINDOW, 8, part_hash(b"a"), 99) + download(6, WINDOW, 1000),
+                    ask_upload(2, WINDOW, 1000, hash_of(b"k" * 1000)) +
+                    ask_upload(3, WINDOW, (1 << 20) + 1, hash_of(b"a") + hash_of(b"b")) +
+                    ask_upload(4, WINDOW + GRANULE, 8, hash_of(b"a")) +
+                    ask_upload(5, WINDOW, 8, hash_of(b"a"), 99) + download(6, WINDOW, 1000),
     "uploads-of-no-parts": map_() + ask_upload(1, WINDOW, 0, b""),
-    "uploads-of-wrong-parts": map_() + ask_upload(1, WINDOW, 1 << 63, part_hash(b"a") * 64),
+    "uploads-of-wrong-parts": map_() + ask_upload(1, WINDOW, 1 << 63, hash_of(b"a") * 64),
     "memory": map_() + map_(WINDOW + 2 * GRANULE, 2 * GRANULE) + map_(WINDOW + 64 * GRANULE) +
               unmap() + map_() + upload(WINDOW, b"abc") + unmap() + synchronize(1),
     "streams": stream + event + frame("cuEventRecord", "QQ", EVENT, STREAM) +
@@ -175,6 +175,9 @@ corpus = {
                frame("cuEventElapsedTime_v2", "QQQ", 4, EVENT, EVENT) +
                frame("cuStreamDestroy_v2", "Q", STREAM) + frame("cuEventDestroy_v2", "Q", EVENT) +
                frame("cuStreamSynchronize", "QQ", 5, STREAM),
+    "stream-marks": stream + frame("StreamMark", "QQ", STREAM, 4) + frame("StreamMark", "QQ", 0, 1 << 63) +
+                    frame("cuStreamDestroy_v2", "Q", STREAM) + frame("StreamMark", "QQ", STREAM, 8) +
+                    synchronize(1),
     "module": module + functions + map_() +
               launch(FUNCTION, struct.pack("<QQI", WINDOW, 10, 3)) +
               launch(FUNCTION + 1, struct.pack("<I", 1)) + launch(FUNCTION + 2, cooperative=1) +
@@ -242,6 +245,16 @@ corpus = {
     "region-missing": region_settle(1),
     "region-twice": region_open(1) + region_open(2),
     "limits": frame("cuCtxSetLimit", "QiIQ", 1, 0, 0, 2048) + frame("Echo", "Q", 2),
+    "room": frame("MemoryRoom", "QQ", 1, GRANULE) + map_() +
+            frame("MemoryRoom", "QQ", 2, 1 << 50) + synchronize(3),
+    "tensor-maps": frame("TensorMapEncode", "QQII", 1, WINDOW, 176, 0,
+                         tail=struct.pack("<8I6i2I10I9Q", 0, 7, 2, 0, 0, 0, 0, 0, *[0] * 6, 0, 0,
+                                          8, 8, 0, 0, 0, 1, 1, 0, 0, 0,
+                                          64, 64, 0, 0, 0, 256, 0, 0, 0)) +
+                   frame("TensorMapEncode", "QQII", 2, WINDOW, 176, 0, tail=b"\xff" * 176) +
+                   frame("TensorMapReplace", "QQII", 3, WINDOW + 32, 128, 0, tail=bytes(128)) +
+                   synchronize(4),
+    "tensor-map-too-short": frame("TensorMapReplace", "QQII", 4, WINDOW + 32, 8, 0, tail=bytes(8)),
     "error-texts": frame("ErrorTexts", "Q", 1) + synchronize(2),
     "pinned": frame("PinnedMap", "QQII", WINDOW + GRANULE, GRANULE, 0, 0) + map_() +
               upload(WINDOW + GRANULE, b"pinned") + download(1, WINDOW + GRANULE, 64) +

@@ -169,7 +169,7 @@ class Converter:
                 text = self.texts[self.hash_of(op, frame)].encode("latin1")
                 image = struct.pack("<IIQ", 4 if name == "LinkAdd" else 3, 0, len(text)) + text
                 image += bytes(-len(image) % 8)
-                digest = hashlib.sha256(image).digest()
+                digest = hashlib.blake2b(image, digest_size=32).digest()
                 if digest not in sent:
                     sent.add(digest)
                     piece = struct.pack("<HHI", self.number("ModulePiece"), 0, 64 + len(image))

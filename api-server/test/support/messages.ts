@@ -6,7 +6,10 @@ export function openMessage(given: Pick<Open, 'build' | 'library'> & Partial<Ope
   return {
     type: 'open',
     ordinal: 0,
+    uuid: null,
     quotaPageFd: null,
+    turnPageFd: null,
+    slot: 0,
     moduleFolder: null,
     moduleBytes: 0n,
     uploadFolder: null,

@@ -28,11 +28,11 @@ CUresult physical_drop_unused(struct physical *physical);
 // when the system has no random numbers.
 CUresult pool_name(struct pool *pool);
 
-// ---- stream_memory.c, pool.c: what memory calls (memory/pools.h says what each does) ----
+// ---- stream_memory.c, pool.c: what memory calls (memory/pool_hooks.h says what each does) ----
 
 void pool_release_settled(void);
 _Bool pool_waits(void);
-void pool_forget_all(void);
+void pool_forget_all(struct session *session);
 void pool_count_free(uint64_t pool, uint64_t size);
 
 #endif

@@ -132,8 +132,9 @@ static CUresult prefetch(CUdeviceptr address, size_t size, CUmemLocation locatio
   if (result) return result;
   // Pages come to the host when they are touched.
   if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_SUCCESS;
-  struct thread_session before = session_switch(session_of_device(location.id));
-  result = sessions_many() ? memory_bring_managed(address) : CUDA_SUCCESS;
+  struct session *session = session_of_device(location.id);
+  struct thread_session before = session_switch(session);
+  result = sessions_many() ? memory_bring_managed(session, address) : CUDA_SUCCESS;
   session_back(before);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) return result;
   pages_use(address, size, 0);

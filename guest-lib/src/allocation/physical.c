@@ -8,13 +8,17 @@
 #include "session/device.h"
 #include "session/handle.h"
 #include "session/session.h"
+#include "wire/enter.h"
 
 static CUresult check(const CUmemAllocationProp *prop) {
+  static _Atomic _Bool place_said, handle_said;
   if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-  if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return guest_not_served(&place_said, "pieces of memory that are not a device's");
   if (!device_exists(prop->location.id)) return CUDA_ERROR_INVALID_DEVICE;
   if (prop->requestedHandleTypes & ~(int)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return guest_not_served(&handle_said,
+                            "pieces of memory that are shared by other handles than descriptors");
   return CUDA_SUCCESS;
 }
 
@@ -56,7 +60,7 @@ CUresult guest_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAll
   if (!granularity || (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
     return CUDA_ERROR_INVALID_VALUE;
   CUresult result = check(prop);
-  if (!result) *granularity = WIRE_GRANULE;
+  if (!result) *granularity = window_granule();
   return result;
 }
 

@@ -9,7 +9,7 @@
 #include "session/handle.h"
 #include "session/session.h"
 #include "setup/device_description.h"
-#include "setup/log.h"
+#include "wire/enter.h"
 
 static uint64_t defaults[DEVICES_MAX];  // made when they are first asked for
 static uint64_t chosen[DEVICES_MAX];    // 0: the default pool
@@ -24,9 +24,7 @@ uint64_t pool_make(int device, uint64_t most) {
   struct pool *pool = calloc(1, sizeof *pool);
   if (!pool) return 0;
   *pool = (struct pool){.device = device, .most = most, .reuse = {1, 1, 1}};
-  struct thread_session before = session_switch(session_of_device(device));
-  uint64_t handle = handle_mint(session_here(), WIRE_KIND_POOL, pool);
-  session_back(before);
+  uint64_t handle = handle_mint(session_of_device(device), WIRE_KIND_POOL, pool);
   if (!handle) free(pool);
   return handle;
 }
@@ -40,7 +38,7 @@ static uint64_t default_pool(int device) {
 }
 
 void pool_count_free(uint64_t handle, uint64_t size) {
-  struct pool *pool = handle ? handle_object(WIRE_KIND_POOL, handle) : NULL;
+  struct pool *pool = handle ? handle_peek(WIRE_KIND_POOL, handle) : NULL;
   if (pool) pool->used -= size < pool->used ? size : pool->used;
 }
 
@@ -49,18 +47,30 @@ static void empty(uint64_t handle, void *object, void *context) {
   ((struct pool *)object)->used = 0;
 }
 
-void pool_empty_all(void) { handle_each(WIRE_KIND_POOL, empty, NULL); }
+void pool_empty_all(struct session *session) { handle_each(session, WIRE_KIND_POOL, empty, NULL); }
 
+// The places where CUDA has pools. "The node of the current thread" is none of them.
 static CUresult device_of(const CUmemLocation *location) {
-  if (!location || location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
-  return device_exists(location->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  static _Atomic _Bool host_said, domain_said;
+  if (!location) return CUDA_ERROR_INVALID_VALUE;
+  switch (location->type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      return device_exists(location->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      return guest_not_served(&host_said, "pools of host memory");
+    case CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN:
+      return guest_not_served(&domain_said, "pools of a locality domain of a device");
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
 }
 
 static CUresult check_type(CUmemAllocationType type) {
   if (type == CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_SUCCESS;
   if (type != CU_MEM_ALLOCATION_TYPE_MANAGED) return CUDA_ERROR_INVALID_VALUE;
-  log_warn("pools of managed memory are not served");
-  return CUDA_ERROR_NOT_SUPPORTED;
+  static _Atomic _Bool said;
+  return guest_not_served(&said, "pools of managed memory");
 }
 
 // ---- which pool --------------------------------------------------------------------------------
@@ -116,12 +126,13 @@ CUresult guest_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type
 // ---- a pool ------------------------------------------------------------------------------------
 
 CUresult guest_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
+  static _Atomic _Bool said;
   if (!pool || !poolProps) return CUDA_ERROR_INVALID_VALUE;
   CUresult result = check_type(poolProps->allocType);
   if (!result) result = device_of(&poolProps->location);
   if (result) return result;
   if (poolProps->handleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return guest_not_served(&said, "pools that are shared by other handles than descriptors");
   uint64_t handle = pool_make(poolProps->location.id, poolProps->maxSize);
   if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
   *pool = as_driver(handle);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
+#include "session/session.h"
 
 struct pool {
   int device;
@@ -23,8 +24,8 @@ uint64_t pool_make(int device, uint64_t most);
 // Returns the pool behind a live handle, or NULL. The thread follows the handle into its session.
 struct pool *pool_find(CUmemoryPool handle);
 
-// Counts nothing as allocated from the pools of the thread's session any more, after a reset of the
-// context. The memory lock is held.
-void pool_empty_all(void);
+// Counts nothing as allocated from the pools of the session any more, after a reset of the context.
+// The memory lock is held.
+void pool_empty_all(struct session *session);
 
 #endif

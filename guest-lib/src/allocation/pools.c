@@ -1,7 +1,7 @@
 #include "allocation/pools.h"
 
 #include "allocation/internal.h"
-#include "memory/pools.h"
+#include "memory/pool_hooks.h"
 
 static const struct memory_pools pools = {
     .count_free = pool_count_free,

@@ -1,4 +1,4 @@
-// Pools as memory knows them (memory/pools.h).
+// Pools as memory knows them (memory/pool_hooks.h).
 #ifndef OUTBOARD_ALLOCATION_POOLS_H
 #define OUTBOARD_ALLOCATION_POOLS_H
 

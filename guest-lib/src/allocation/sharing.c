@@ -101,7 +101,8 @@ static CUresult import_physical(_Bool own, const struct share_name *share_name,
   CUresult result = import_memory(session_here(), physical->handle, own, share_name, imported);
   _Bool there = !result;
   pthread_mutex_lock(&memory_lock);
-  if (!result && !memory_charge(session_here(), imported->size)) result = CUDA_ERROR_OUT_OF_MEMORY;
+  if (!result && !memory_charge_made(session_here(), imported->size))
+    result = CUDA_ERROR_OUT_OF_MEMORY;
   if (!result) {
     physical->size = imported->size;
     physical->imported = 1;
@@ -158,11 +159,13 @@ static CUresult map_import(const struct share_name *share_name, uint64_t pool,
                            uint64_t *address) {
   struct import *import = calloc(1, sizeof *import);
   uint64_t at;
-  if (!import || !window_take(imported->size, WIRE_GRANULE, &at)) {
+  if (!import || !window_take(imported->size, window_granule(), &at)) {
     free(import);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  import->holding = (struct holding){.address = at, .size = imported->size, .kind = &import_kind};
+  struct session *session = session_here();
+  import->holding = (struct holding){
+      .address = at, .size = imported->size, .session = session, .kind = &import_kind};
   import->physical = physical;
   import->share_name = *share_name;
   import->address = at + imported->offset;
@@ -176,7 +179,6 @@ static CUresult map_import(const struct share_name *share_name, uint64_t pool,
   physical->mappings = 1;
   window_put(&import->holding);
   *address = import->address;
-  struct session *session = session_here();
   CUresult result = put_MemoryPlace(session, at, imported->size, 0, physical->handle);
   if (!result)
     result = put_MemoryAccess(session, at, imported->size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);

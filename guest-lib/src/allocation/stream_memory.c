@@ -68,16 +68,14 @@ static CUresult append(struct line *line, const struct freed *freed) {
 }
 
 static void release_passed(struct line *line) {
-  struct thread_session before = session_switch(line->session);
   while (line->count) {
     struct freed *oldest = &line->entries[line->first];
-    if (!stream_has_passed(session_here(), line->stream, &oldest->position)) break;
+    if (!stream_has_passed(line->session, line->stream, &oldest->position)) break;
     memory_release(oldest->address);
     line->first++;
     line->count--;
   }
   if (!line->count) line->first = 0;
-  session_back(before);
 }
 
 void pool_release_settled(void) {
@@ -96,10 +94,10 @@ void pool_release_settled(void) {
 
 _Bool pool_waits(void) { return lines != NULL; }
 
-void pool_forget_all(void) {
+void pool_forget_all(struct session *session) {
   for (struct line **link = &lines; *link;) {
     struct line *line = *link;
-    if (line->session != session_here()) {
+    if (line->session != session) {
       link = &line->next;
       continue;
     }
@@ -107,7 +105,7 @@ void pool_forget_all(void) {
     free(line->entries);
     free(line);
   }
-  pool_empty_all();
+  pool_empty_all(session);
 }
 
 // Takes memory that was freed on the stream and fits well, and returns its address, or 0.
@@ -142,19 +140,19 @@ static CUresult allocate(CUdeviceptr *out, uint64_t size, struct pool *pool, uin
     result = CUDA_SUCCESS;
   }
   // The pool may be of another device than the stream.
-  _Bool across = session_of_device(pool->device) != session_here();
-  struct thread_session before = session_switch(session_of_device(pool->device));
+  struct session *session = session_of_device(pool->device);
+  _Bool across = session != session_here();
   pthread_mutex_lock(&memory_lock);
   if (pool->most && (pool->used > pool->most || size > pool->most - pool->used)) {
     result = CUDA_ERROR_OUT_OF_MEMORY;
-  } else if (!across && (address = use_again(session_here(), stream, size, pool->device))) {
-    memory_return(session_here(), address, size, context, handle);
+  } else if (!across && (address = use_again(session, stream, size, pool->device))) {
+    memory_return(session, address, size, context, handle);
   } else {
-    result = memory_allocate(size, pool->device, context, handle, &address);
+    result = memory_allocate(session, size, pool->device, context, handle, &address);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-      result = memory_make_room(session_here());
-      if (!result) result = memory_allocate(size, pool->device, context, handle, &address);
-      if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(session_here(), size);
+      result = memory_make_room(session);
+      if (!result) result = memory_allocate(session, size, pool->device, context, handle, &address);
+      if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(session, size);
     }
   }
   if (!result) {
@@ -163,7 +161,6 @@ static CUresult allocate(CUdeviceptr *out, uint64_t size, struct pool *pool, uin
     *out = address;
   }
   pthread_mutex_unlock(&memory_lock);
-  session_back(before);
   return result;
 }
 
@@ -217,10 +214,11 @@ CUresult guest_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread
     if (sharing_is_of_pool(&found)) return sharing_close(dptr, 1);
   }
   pthread_mutex_lock(&memory_lock);
-  struct line *line = line_of(session_here(), stream);
-  if (!line) line = new_line(session_here(), stream);
+  struct session *session = session_here();
+  struct line *line = line_of(session, stream);
+  if (!line) line = new_line(session, stream);
   struct freed freed = {.address = dptr, .device = 0};
-  stream_position(session_here(), stream, &freed.position);
+  stream_position(session, stream, &freed.position);
   result = line ? append(line, &freed) : CUDA_ERROR_OUT_OF_MEMORY;
   if (!result) {
     struct freed *entry = &line->entries[line->first + line->count - 1];

@@ -71,7 +71,7 @@ static unsigned access_at(const struct mapping *mapping, uint64_t address,
                           struct session *session) {
   const struct access *access = &mapping->access[session->number];
   if (!access->each) return access->all;
-  return access->each[(address - mapping->holding.address) / WIRE_GRANULE];
+  return access->each[(address - mapping->holding.address) >> window_shift];
 }
 
 static _Bool is_uneven(const struct mapping *mapping) {
@@ -117,15 +117,16 @@ static _Bool mapped(uint64_t address, uint64_t size, _Bool whole) {
 
 static CUresult map(struct session *session, uint64_t address, uint64_t size, uint64_t offset,
                     struct physical *physical) {
-  if (offset & (WIRE_GRANULE - 1) || offset > physical->size || size > physical->size - offset)
+  if (offset & (window_granule() - 1) || offset > physical->size || size > physical->size - offset)
     return CUDA_ERROR_INVALID_VALUE;
   struct reservation *in = reservation_of(address, size);
   if (!in) return CUDA_ERROR_INVALID_VALUE;
-  for (uint64_t at = address; at < address + size; at += WIRE_GRANULE)
+  for (uint64_t at = address; at < address + size; at += window_granule())
     if (window_at(at)) return CUDA_ERROR_INVALID_VALUE;
   struct mapping *mapping = calloc(1, sizeof *mapping);
   if (!mapping) return CUDA_ERROR_OUT_OF_MEMORY;
-  mapping->holding = (struct holding){.address = address, .size = size, .kind = &mapping_kind};
+  mapping->holding =
+      (struct holding){.address = address, .size = size, .session = session, .kind = &mapping_kind};
   mapping->physical = physical;
   mapping->id = memory_next_id();
   window_put(&mapping->holding);
@@ -169,13 +170,13 @@ static CUresult note_access(struct mapping *mapping, uint64_t first, uint64_t by
     return CUDA_SUCCESS;
   }
   if (!noted->each) {
-    uint64_t granules = mapping->holding.size / WIRE_GRANULE;
+    uint64_t granules = mapping->holding.size >> window_shift;
     noted->each = malloc(granules);
     if (!noted->each) return CUDA_ERROR_OUT_OF_MEMORY;
     memset(noted->each, (int)noted->all, granules);
   }
-  memset(noted->each + (first - mapping->holding.address) / WIRE_GRANULE, (int)access,
-         bytes / WIRE_GRANULE);
+  memset(noted->each + ((first - mapping->holding.address) >> window_shift), (int)access,
+         bytes >> window_shift);
   return CUDA_SUCCESS;
 }
 
@@ -252,9 +253,10 @@ static CUresult read_access(const CUmemAccessDesc *desc, unsigned *access, _Bool
 
 CUresult guest_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
                                    CUdeviceptr addr, unsigned long long flags) {
-  if (!ptr || !granular(0, size) || flags || addr % WIRE_GRANULE || (alignment & (alignment - 1)))
+  if (!ptr || !granular(0, size) || flags || addr & (window_granule() - 1) ||
+      (alignment & (alignment - 1)))
     return CUDA_ERROR_INVALID_VALUE;
-  if (alignment < WIRE_GRANULE) alignment = WIRE_GRANULE;
+  if (alignment < window_granule()) alignment = window_granule();
   uint64_t address = addr;
   CUresult result = CUDA_SUCCESS;
   pthread_mutex_lock(&memory_lock);
@@ -314,9 +316,9 @@ CUresult guest_cuMemUnmap(CUdeviceptr ptr, size_t size) {
     session_follow(mapping_at(at)->holding.session, CUDA_ERROR_NOT_SUPPORTED);
     borrowers |= mapping_at(at)->holding.borrowers;
   }
-  if (session_crossed()) {
+  if (session_mixed_error()) {
     pthread_mutex_unlock(&memory_lock);
-    return session_crossed();
+    return session_mixed_error();
   }
   if (borrowers) {
     pthread_mutex_unlock(&memory_lock);

@@ -23,7 +23,7 @@ struct physical {
 
 // Whether [address, address + size) is whole granules, at least one, and does not wrap around.
 static inline _Bool granular(uint64_t address, uint64_t size) {
-  return size && !((address | size) & (WIRE_GRANULE - 1)) && size <= UINT64_MAX - address;
+  return size && !((address | size) & (window_granule() - 1)) && size <= UINT64_MAX - address;
 }
 
 #endif

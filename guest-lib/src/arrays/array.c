@@ -155,9 +155,9 @@ static CUresult create(const CUDA_ARRAY3D_DESCRIPTOR *of, unsigned levels, void 
 }
 
 // Ends an array that nothing uses any more, and whose handles have been retired.
-static void end(void *object, _Bool tell) {
+static void end(struct session *session, void *object, _Bool tell) {
   struct array *array = object;
-  if (tell) put_ArrayDestroy(session_here(), array->wire);
+  if (tell) put_ArrayDestroy(session, array->wire);
   for (unsigned i = 0; i < array->levels; i++) {
     if (!array->level[i]) continue;
     handle_recycle(WIRE_KIND_ARRAY, array->level[i]->wire);
@@ -180,20 +180,27 @@ static CUresult destroy(struct array *array) {
   return memory_leave_beside(session_here(), array->bytes, end, array);
 }
 
-static void forget(uint64_t handle, void *object, void *context) {
+static void forget(uint64_t handle, void *object, void *session) {
   (void)handle;
   struct array *array = object;
   if (array->mipmapped) return;
-  if (context) {
-    if (array->context == *(uint64_t *)context) destroy(array);
-    return;
-  }
   retire_handles(array);
-  end(array, 0);
+  end(session, array, 0);
 }
 
-void array_forget_all(void) { handle_each(WIRE_KIND_ARRAY, forget, NULL); }
-void array_destroy_of(uint64_t context) { handle_each(WIRE_KIND_ARRAY, forget, &context); }
+void array_forget_all(struct session *session) {
+  handle_each(session, WIRE_KIND_ARRAY, forget, session);
+}
+
+static void destroy_in(uint64_t handle, void *object, void *context) {
+  (void)handle;
+  struct array *array = object;
+  if (!array->mipmapped && array->context == *(uint64_t *)context) destroy(array);
+}
+
+void array_destroy_of(struct session *session, uint64_t context) {
+  handle_each(session, WIRE_KIND_ARRAY, destroy_in, &context);
+}
 
 // ---- entry points ------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
+#include "session/session.h"
 
 // Flags of a descriptor, which the header of the driver has as macros.
 enum {
@@ -35,10 +36,10 @@ struct array {
 struct array *array_find(CUarray handle);
 struct array *array_find_mipmapped(CUmipmappedArray handle);
 
-// To be called after a reset of the context: ends all arrays of the thread's session. The server
-// has none of them any more.
-void array_forget_all(void);
-// Destroys the arrays of a created context that ends. The thread is in its session.
-void array_destroy_of(uint64_t context);
+// To be called after a reset of the context: ends all arrays of the session. The server has none of
+// them any more.
+void array_forget_all(struct session *session);
+// Destroys the arrays of a created context of the session, which ends.
+void array_destroy_of(struct session *session, uint64_t context);
 
 #endif

@@ -14,11 +14,15 @@ static char folder[256];
 static _Bool wanted;
 static _Bool errors_too;
 
-// A name in the folder; below 0 with EEXIST if it is there already.
-static int note(const char *name) {
+// A new file in the folder; below 0 with EEXIST if it is there already.
+static int create(const char *name) {
   char path[sizeof folder + 32];
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+}
+
+static int note(const char *name) {
+  int fd = create(name);
   if (fd >= 0) close(fd);
   return fd;
 }
@@ -66,6 +70,18 @@ void notice(enum log_level level, const char *format, ...) {
   size_t length = (size_t)size < sizeof text ? (size_t)size : sizeof text - 1;
   LOG(level, "%s", text);
   if (wanted && !(errors_too && level == LOG_ERROR)) say(text, length);
+}
+
+void notice_at_end(const char *name, const char *text) {
+  if (!wanted) return;
+  int saved = errno;
+  int fd = create(name);
+  if (fd >= 0) {
+    ssize_t done = write(fd, text, strlen(text));
+    (void)done;
+    close(fd);
+  }
+  errno = saved;
 }
 
 void notice_place(unsigned position) {

@@ -17,6 +17,10 @@ void notice_errors(_Bool on);
 // Logs a line, and says it, once in a run.
 void notice(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+// Keeps a sentence for the command to say when the program has ended: the first of that name in a
+// run. `name` is that of a file in the folder.
+void notice_at_end(const char *name, const char *text);
+
 // Logs a place in the queue, and says it each time where stderr is a terminal.
 void notice_place(unsigned position);
 

@@ -1,6 +1,5 @@
 #include "base/own_memory.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -50,6 +49,18 @@ _Bool own_write(void *to, const void *from, size_t size) {
   ssize_t put = pwrite(memory, from, size, (off_t)(uintptr_t)to);
   close(memory);
   return put == (ssize_t)size;
+}
+
+// Nothing is mapped to find out: another thread of the program may map something there meanwhile,
+// which would be lost with that. The kernel says of a page that is not mapped that there is no
+// memory, but of several pages only whether all are mapped.
+_Bool own_is_there(uintptr_t begin, uintptr_t end) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  const uintptr_t last = (end - 1) - (end - 1) % page;
+  unsigned char resident;
+  for (uintptr_t at = begin - begin % page; at <= last; at += page)
+    if (!mincore((void *)at, page, &resident)) return 1;
+  return 0;
 }
 
 // A mapping has one protection nearly always, so its ends are asked for. The kernels that are not

@@ -21,4 +21,8 @@ _Bool own_write(void *to, const void *from, size_t size);
 // Whether [begin, end) is mapped, and its first and last page can be read, or written `to_write`.
 _Bool own_is_open(uintptr_t begin, uintptr_t end, _Bool to_write);
 
+// Whether anything is mapped in [begin, end), which is not empty and lies where programs can have
+// memory. It takes 50 ms for a GiB.
+_Bool own_is_there(uintptr_t begin, uintptr_t end);
+
 #endif

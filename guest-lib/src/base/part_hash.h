@@ -1,4 +1,5 @@
-// The hash by which parts of uploads are known: BLAKE2b-256, little-endian words of the digest.
+// The hash by which parts of uploads and images are known: BLAKE2b-256, little-endian words of the
+// digest.
 #ifndef OUTBOARD_PART_HASH_H
 #define OUTBOARD_PART_HASH_H
 

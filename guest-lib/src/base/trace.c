@@ -60,7 +60,8 @@ static void add_names(void) {
     const char *name;
   } pushes[] = {{WIRE_REPLY, "reply"},   {WIRE_DATA, "data"}, {WIRE_IDLE, "idle"},
                 {WIRE_OUTPUT, "output"}, {WIRE_DONE, "done"}, {WIRE_FAULT, "fault"},
-                {WIRE_END, "end"},       {WIRE_CALL, "call"}, {WIRE_ERRORS, "errors"}};
+                {WIRE_END, "end"},       {WIRE_CALL, "call"}, {WIRE_ERRORS, "errors"},
+                {WIRE_PASSED, "passed"}};
   for (unsigned i = 0; i < sizeof pushes / sizeof *pushes; i++)
     push_names[pushes[i].op - WIRE_REPLY] = string(pushes[i].name);
   static const char *const steps[STEP_COUNT] = {"connect", "hello", "queued", "welcome", "refused"};

@@ -158,7 +158,7 @@ CUresult capture_launch(uint64_t stream, const void *function, const CUlaunchCon
 // node.
 static void place(struct box_end *end) {
   if (end->place != BOX_EITHER) return;
-  const void *pointer = (const void *)(uintptr_t)end->address;
+  const void *pointer = box_pointer(end);
   end->place = memory_is_device(pointer) ? BOX_DEVICE : BOX_HOST;
 }
 

@@ -6,6 +6,7 @@
 #include "copies/download.h"
 #include "copies/resolve.h"
 #include "guest_calls.h"
+#include "streams/room.h"
 #include "streams/stream.h"
 
 // Batches want a stream of their own: the legacy one orders everything.
@@ -56,6 +57,8 @@ static CUresult add(struct batch *batch, struct copy *copy) {
   copy->stream = batch->stream;
   copy->async = 1;
   CUresult result = copy_resolve(copy);
+  // One call may be more copies than a stream takes.
+  if (!result) result = stream_await_room(copy->session, copy->stream);
   if (result || !is_waited_for(copy)) return result ? result : copy_route(copy);
   batch->last.covered = 1;
   result = finish(batch);

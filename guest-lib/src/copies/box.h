@@ -57,6 +57,10 @@ static inline _Bool box_is_line(const struct box_end *to, const struct box_end *
   return to->place != BOX_ARRAY && from->place != BOX_ARRAY &&
          (box_is_row(box) || (box_slices_join(to, box) && box_slices_join(from, box)));
 }
+// Returns an end in memory as this process sees it.
+static inline void *box_pointer(const struct box_end *end) {
+  return (void *)(uintptr_t)end->address;
+}
 // Returns the address of a byte of a box in memory.
 static inline uint64_t box_address(const struct box_end *end, uint64_t x, uint64_t y, uint64_t z) {
   return end->address + (z * end->rows + y) * end->pitch + x;

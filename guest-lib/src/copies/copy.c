@@ -19,13 +19,14 @@ static CUresult wait_for(const struct copy *copy, CUresult posted) {
   return posted || copy->async ? posted : stream_synchronize(copy->session, copy->stream);
 }
 
-// Does the same only where the program could notice: who copies while waiting sees what kernels
-// have written before, and what was copied is there for other devices that do not wait for this
-// one. CUDA does not wait either for a copy that is said to be from device to device.
+// Does the same only where the program could notice. After a copy that waits it sees in memory that
+// it shares with the device what kernels before the copy have written there; and other devices,
+// which do not wait for this one, see what was copied. CUDA does not wait either for a copy that is
+// said to be from device to device.
 static CUresult wait_where_it_shows(const struct copy *copy, CUresult posted) {
   if (!host_shared && !copy->session->borrowers) return posted;
   const _Bool on_device = copy->to.place == BOX_DEVICE && copy->from.place == BOX_DEVICE;
-  return copy->covered || (copy->named && on_device) ? posted : wait_for(copy, posted);
+  return copy->covered || (copy->ends_known && on_device) ? posted : wait_for(copy, posted);
 }
 
 CUresult copy_route(const struct copy *copy) {

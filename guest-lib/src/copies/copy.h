@@ -20,7 +20,7 @@ struct copy {
   // By the call's name, one end is the host's or both are devices', and both are rows: that of
   // cuMemcpyHtoD, say. copy_resolve clears it where the host's end turns out to be memory that a
   // device reaches, too.
-  _Bool named;
+  _Bool ends_known;
   // One of several copies of one call, and not the last: the call waits at the last one.
   _Bool covered;
   // Its turn in its stream has come already, as for a step of a copy between two devices. What the

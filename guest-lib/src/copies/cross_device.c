@@ -97,7 +97,6 @@ static void carry_step(void *data, struct host_step_call call) {
   CUresult result = own_stream(!copy->by ? copy->from_session : copy->by, streams);
   if (!result && !copy->by) result = own_stream(copy->to_session, streams);
   if (!result) result = carry(copy, streams);
-  session_use(call.session);
   if (result && !guest_is_lost()) guest_async_error(call.session, result);
   free(copy);
   host_step_done(call);
@@ -119,7 +118,7 @@ static CUresult check_end(const struct box_end *end, struct session *session,
 // have to come from there first, which waits for that device's streams, and one of them would wait
 // for the step.
 static _Bool is_for_the_caller(const struct box_end *end, const struct session *session) {
-  const void *pointer = (const void *)(uintptr_t)end->address;
+  const void *pointer = box_pointer(end);
   return !session && (!host_is_pinned(pointer, 1) || memory_is_shared(host_on_device(pointer)));
 }
 

@@ -4,17 +4,16 @@
 #include "guest_calls.h"
 #include "memory/host_memory.h"
 #include "pages/merged.h"
+#include "streams/room.h"
 #include "wire/answer.h"
 #include "wire/batch.h"
 #include "wire/enter.h"
 #include "wire/order.h"
 #include "wire/region.h"
 
-static void *host_of(const struct copy *copy) { return (void *)(uintptr_t)copy->to.address; }
-
 enum landing copy_landing(const struct copy *copy) {
   if (copy->covered) return LANDING_DEFERRED;
-  return copy->async && host_is_pinned(host_of(copy), box_span(&copy->to, &copy->box)) &&
+  return copy->async && host_is_pinned(box_pointer(&copy->to), box_span(&copy->to, &copy->box)) &&
                  !ablated(ABLATE_DEFERRED)
              ? LANDING_DEFERRED
              : LANDING_WAITED_FOR;
@@ -73,13 +72,13 @@ CUresult download_line(struct session *session, void *destination, uint64_t sour
                        uint64_t stream, enum landing landing) {
   struct answer own, *answer = take_answer(session, &own, landing);
   if (!answer) return CUDA_ERROR_OUT_OF_MEMORY;
-  const _Bool soon = landing == LANDING_DEFERRED;
-  void *to = soon ? host_use(destination) : host_view(destination);
+  const _Bool deferred = landing == LANDING_DEFERRED;
+  void *to = deferred ? host_use(destination) : host_view(destination);
   answer_into(answer, to, bytes);
   const _Bool lost = !ask_for_line(session, to, source, bytes, stream, answer);
   CUresult result =
       land(session, answer, landing, stream, sizeof(struct wire_Download_reply), lost);
-  if (soon) host_used();
+  if (deferred) host_used();
   return result;
 }
 
@@ -106,17 +105,27 @@ static CUresult download_box(const struct copy *copy, enum landing landing) {
   const struct box *box = &copy->box;
   struct answer own, *answer = take_answer(copy->session, &own, landing);
   if (!answer) return CUDA_ERROR_OUT_OF_MEMORY;
-  answer_into_rows(answer, host_view(host_of(copy)), box->width, box->height, box->depth,
+  answer_into_rows(answer, host_view(box_pointer(&copy->to)), box->width, box->height, box->depth,
                    copy->to.pitch, copy->to.pitch * copy->to.rows);
   const _Bool lost = !ask_for_box(copy, answer);
   return land(copy->session, answer, landing, copy->stream, sizeof(struct wire_BoxDownload_reply),
               lost);
 }
 
+static CUresult await_room(const struct copy *copy) {
+  const struct box *box = &copy->box;
+  return stream_await_operations(
+      copy->session, copy->stream,
+      copy->line ? stream_operations_of_download(copy->session, copy->bytes)
+                 : stream_operations_of_box(copy->session, box->width, box->height, box->depth));
+}
+
 CUresult copy_download(const struct copy *copy, enum landing landing) {
+  const CUresult result = copy->session->stream_operations ? await_room(copy) : CUDA_SUCCESS;
+  if (result) return result;
   if (!copy->line) return download_box(copy, landing);
-  return download_line(copy->session, host_of(copy), copy->from.address, copy->bytes, copy->stream,
-                       landing);
+  return download_line(copy->session, box_pointer(&copy->to), copy->from.address, copy->bytes,
+                       copy->stream, landing);
 }
 
 CUresult download_wait_for_all(struct session *session) {

@@ -29,7 +29,7 @@ static CUresult find_aside(struct session *session, uint64_t *stream) {
 }
 
 _Bool late_is_due_slow(const struct copy *copy) {
-  const void *source = (const void *)(uintptr_t)copy->from.address;
+  const void *source = box_pointer(&copy->from);
   const uint64_t bytes = box_span(&copy->from, &copy->box);
   if (!host_is_pinned(source, bytes)) return 0;
   // It may be on its way to either place where the library has pinned memory.

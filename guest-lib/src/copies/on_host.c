@@ -14,7 +14,7 @@ static char *row_at(const struct box_end *end, uint64_t y, uint64_t z) {
 // An end as the library itself reads and writes it.
 static struct box_end viewed(const struct box_end *end) {
   struct box_end seen = *end;
-  seen.address = (uint64_t)(uintptr_t)host_view((const void *)(uintptr_t)end->address);
+  seen.address = (uint64_t)(uintptr_t)host_view(box_pointer(end));
   return seen;
 }
 

@@ -9,10 +9,6 @@
 #include "setup/log.h"
 #include "wire/order.h"
 
-static const void *pointer_of(const struct box_end *end) {
-  return (const void *)(uintptr_t)end->address;
-}
-
 // Whether an end in memory has an address, rows that do not overlap, and all of the box before the
 // end of all addresses.
 static _Bool has_rows(const struct box_end *end, const struct box *box) {
@@ -49,7 +45,7 @@ static inline _Bool measure(struct copy *copy) {
 struct session *holder_of(const struct box_end *end) {
   if (end->place == BOX_ARRAY) return handle_session(WIRE_KIND_ARRAY, end->array);
   struct allocation found;
-  if (end->place == BOX_HOST || window_is_host(end->address)) return NULL;
+  if (end->place == BOX_HOST || window_in_host_part(end->address)) return NULL;
   return memory_find(end->address, &found) ? found.session : NULL;
 }
 
@@ -93,14 +89,14 @@ static __attribute__((noinline)) _Bool goes_across(struct copy *copy) {
 // good, too, and the copy is one of either then.
 static inline CUresult check_name(struct copy *copy, struct box_end *end) {
   if (end->place != BOX_HOST) return CUDA_SUCCESS;
-  const void *pointer = host_on_device(pointer_of(end));
+  const void *pointer = host_on_device(box_pointer(end));
   if (!memory_is_device(pointer)) return CUDA_SUCCESS;
   if (!memory_is_shared(pointer)) {
     log_warn("%p is a device pointer where a host pointer belongs", pointer);
     return CUDA_ERROR_INVALID_VALUE;
   }
   end->place = BOX_EITHER;
-  copy->named = 0;
+  copy->ends_known = 0;
   return CUDA_SUCCESS;
 }
 
@@ -108,13 +104,13 @@ static inline CUresult check_name(struct copy *copy, struct box_end *end) {
 static void look_at_host_ends(struct copy *copy) {
   struct box_end *ends[2] = {&copy->to, &copy->from};
   for (int i = 0; i < 2; i++)
-    if (ends[i]->place == BOX_HOST && memory_is_shared(host_on_device(pointer_of(ends[i]))))
+    if (ends[i]->place == BOX_HOST && memory_is_shared(host_on_device(box_pointer(ends[i]))))
       ends[i]->place = BOX_EITHER;
 }
 
 // Registered memory that the device reaches is where the device has it.
 static inline const void *translate(struct box_end *end) {
-  const void *pointer = host_on_device(pointer_of(end));
+  const void *pointer = host_on_device(box_pointer(end));
   end->address = (uint64_t)(uintptr_t)pointer;
   return pointer;
 }
@@ -141,7 +137,7 @@ static CUresult locate_both(struct copy *copy) {
 }
 
 // Where the name says which memory it is.
-static CUresult check_named(struct copy *copy) {
+static CUresult check_known(struct copy *copy) {
   CUresult result = CUDA_SUCCESS;
   if (copy->to.place == BOX_DEVICE) {
     translate(&copy->to);
@@ -164,14 +160,14 @@ CUresult copy_resolve(struct copy *copy) {
   copy->session = session_here();
   if (!measure(copy)) return CUDA_ERROR_INVALID_VALUE;
   if (!copy->bytes) return CUDA_SUCCESS;
-  if (copy->named) {
+  if (copy->ends_known) {
     CUresult result = check_name(copy, &copy->to);
     if (!result) result = check_name(copy, &copy->from);
     if (result) return result;
   }
   if (sessions_many()) {
-    if (!copy->named) look_at_host_ends(copy);
+    if (!copy->ends_known) look_at_host_ends(copy);
     if (goes_across(copy)) return CUDA_SUCCESS;
   }
-  return copy->named ? check_named(copy) : locate_both(copy);
+  return copy->ends_known ? check_known(copy) : locate_both(copy);
 }

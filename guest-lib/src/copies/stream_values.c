@@ -22,6 +22,11 @@ CUresult value_check(struct wire_value *value) {
   if (value->flags > most || !value->address || value->address % size)
     return CUDA_ERROR_INVALID_VALUE;
   if (!wide) value->value = (uint32_t)value->value;
+  // The driver would wait for ever: no value has a bit of none, or lacks one of none.
+  const uint64_t all = wide ? UINT64_MAX : UINT32_MAX;
+  if (waits && ((value->flags == CU_STREAM_WAIT_VALUE_AND && !value->value) ||
+                (value->flags == CU_STREAM_WAIT_VALUE_NOR && value->value == all)))
+    return CUDA_ERROR_INVALID_VALUE;
   return memory_check(value->address, size);
 }
 

@@ -4,20 +4,15 @@
 
 #include "guest_calls.h"
 #include "memory/host_memory.h"
+#include "streams/room.h"
 #include "wire/batch.h"
 #include "wire/enter.h"
 #include "wire/region.h"
 
-// Runs of host memory from here on go to the socket from where they are; shorter rows are packed in
-// the batch, so much at a time.
-#define RUN_MIN (64u << 10)
-#define PACK_MAX (128u << 10)
-_Static_assert(PACK_MAX < BATCH_BYTES && PACK_MAX >= RUN_MIN, "what is packed fits into the batch");
-
 // ---- bytes in a row ----------------------------------------------------------------------------
 
-CUresult upload_line(struct session *session, uint64_t destination, const void *source,
-                     uint64_t bytes, uint64_t stream) {
+static CUresult upload_run(struct session *session, uint64_t destination, const void *source,
+                           uint64_t bytes, uint64_t stream) {
   const char *at = host_use(source);
   CUresult result = CUDA_SUCCESS;
   if (region_wants(session, bytes))
@@ -33,7 +28,36 @@ CUresult upload_line(struct session *session, uint64_t destination, const void *
   return result;
 }
 
+// Where the server's streams take only so many operations, what becomes several commands is sent in
+// parts: for each its stream has to have room. Through memory that both share, a part goes in slots
+// of a quarter of it.
+static CUresult upload_parts(struct session *session, uint64_t destination, const char *source,
+                             uint64_t bytes, uint64_t stream) {
+  const unsigned slots = session->region_state == REGION_NONE ? 1 : 4;
+  CUresult result = CUDA_SUCCESS;
+  for (uint64_t done = 0, part; done < bytes && !result; done += part) {
+    part = bytes - done < WIRE_BULK_MAX ? bytes - done : WIRE_BULK_MAX;
+    result = stream_await_operations(session, stream, slots * STREAM_OPERATIONS_OF_UPLOAD);
+    if (!result) result = upload_run(session, destination + done, source + done, part, stream);
+  }
+  return result;
+}
+
+CUresult upload_line(struct session *session, uint64_t destination, const void *source,
+                     uint64_t bytes, uint64_t stream) {
+  return __builtin_expect(session->stream_operations != 0, 0)
+             ? upload_parts(session, destination, source, bytes, stream)
+             : upload_run(session, destination, source, bytes, stream);
+}
+
 // ---- boxes -------------------------------------------------------------------------------------
+
+// Runs of host memory from here on go to the socket from where they are; shorter rows are packed in
+// the batch, so much at a time.
+#define BOX_RUN_MIN (64u << 10)
+#define BOX_PACK_MAX (128u << 10)
+_Static_assert(BOX_PACK_MAX < BATCH_BYTES && BOX_PACK_MAX >= BOX_RUN_MIN,
+               "what is packed fits into the batch");
 
 static void fill_frame(struct wire_BoxUpload *frame, const struct copy *copy,
                        const struct box_piece *piece) {
@@ -88,18 +112,21 @@ static CUresult send_packed(const struct copy *copy, const struct box_end *from,
 static __attribute__((noinline)) CUresult upload_box(const struct copy *copy) {
   const struct box *box = &copy->box;
   struct box_end from = copy->from;
-  from.address = (uint64_t)(uintptr_t)host_view((const void *)(uintptr_t)from.address);
+  from.address = (uint64_t)(uintptr_t)host_view(box_pointer(&from));
   _Bool rows = box_rows_join(&from, box), slices = box_slices_join(&from, box);
   uint64_t run = box->width;
   if (rows) run *= box->height;
   if (slices) run *= box->depth;
-  _Bool packed = run < RUN_MIN && !slices;
+  _Bool packed = run < BOX_RUN_MIN && !slices;
   struct box_piece piece = {0};
   while (piece.z < box->depth) {
-    box_piece_shape(&piece, box, packed ? PACK_MAX : WIRE_BULK_MAX, packed || rows,
+    box_piece_shape(&piece, box, packed ? BOX_PACK_MAX : WIRE_BULK_MAX, packed || rows,
                     packed || slices);
-    CUresult result = packed ? send_packed(copy, &from, &piece)
-                             : send_run(copy, row_at(&from, &piece, 0, 0), &piece);
+    CUresult result =
+        stream_await_operations(copy->session, copy->stream, STREAM_OPERATIONS_OF_UPLOAD);
+    if (!result)
+      result = packed ? send_packed(copy, &from, &piece)
+                      : send_run(copy, row_at(&from, &piece, 0, 0), &piece);
     if (result) return result;
     box_piece_next(&piece, box);
   }
@@ -107,7 +134,7 @@ static __attribute__((noinline)) CUresult upload_box(const struct copy *copy) {
 }
 
 CUresult copy_upload(const struct copy *copy) {
-  if (!copy->line) return upload_box(copy);
-  return upload_line(copy->session, copy->to.address, (const void *)(uintptr_t)copy->from.address,
-                     copy->bytes, copy->stream);
+  return copy->line ? upload_line(copy->session, copy->to.address, box_pointer(&copy->from),
+                                  copy->bytes, copy->stream)
+                    : upload_box(copy);
 }

@@ -18,6 +18,7 @@
 #include "guest_calls.h"
 #include "memory/host_memory.h"
 #include "setup/log.h"
+#include "streams/room.h"
 #include "wire/answer.h"
 #include "wire/batch.h"
 #include "wire/enter.h"
@@ -51,7 +52,8 @@ static void note_stretch(struct session *session, _Bool known) {
 
 struct stretch {
   uint64_t destination, bytes;
-  const char *at;
+  const char *source;  // the program's
+  const char *at;      // where it is read
   _Bool asked;
   struct answer answer;
 };
@@ -94,8 +96,14 @@ static CUresult ask_for(struct session *session, struct stretch *stretch, uint64
   struct part_hash hashes[STRETCH_PARTS];
   unsigned count;
   stretch->asked = 0;
-  if (!worth_asking(session) || !hash_stretch(session, stretch, hashes, &count))
-    return CUDA_SUCCESS;
+  if (!worth_asking(session)) return CUDA_SUCCESS;
+  CUresult result =
+      stream_await_operations(session, stream, STRETCH_PARTS * STREAM_OPERATIONS_OF_UPLOAD);
+  if (result) return result;
+  stretch->at = host_use(stretch->source);
+  const _Bool hashed = hash_stretch(session, stretch, hashes, &count);
+  host_used();
+  if (!hashed) return CUDA_SUCCESS;
   uint32_t size = count * (uint32_t)sizeof *hashes;
   answer_init(&stretch->answer);
   struct wire_UploadAsk *frame =
@@ -131,8 +139,12 @@ static CUresult send_rest(struct session *session, struct stretch *stretch, uint
   for (unsigned part = 0; (uint64_t)part * WIRE_BULK_MAX < stretch->bytes && !result; part++) {
     uint64_t offset = (uint64_t)part * WIRE_BULK_MAX, bytes = part_bytes(stretch, part);
     if (missing >> part & 1) {
-      result = put_UploadKeep(session, stretch->destination + offset, stream, bytes,
-                              stretch->at + offset);
+      result = stream_await_operations(session, stream, STREAM_OPERATIONS_OF_UPLOAD);
+      stretch->at = host_use(stretch->source);
+      if (!result)
+        result = put_UploadKeep(session, stretch->destination + offset, stream, bytes,
+                                stretch->at + offset);
+      host_used();
       continue;
     }
     known = 1;
@@ -146,7 +158,7 @@ static CUresult send_rest(struct session *session, struct stretch *stretch, uint
 CUresult upload_cache_copy(const struct copy *copy) {
   struct session *session = copy->session;
   struct stretch stretches[2], *before = NULL;
-  const char *at = host_use((const void *)(uintptr_t)copy->from.address);
+  const char *source = box_pointer(&copy->from);
   uint64_t destination = copy->to.address, bytes = copy->bytes;
   CUresult result = CUDA_SUCCESS;
   for (unsigned turn = 0; before || bytes; turn ^= 1) {
@@ -154,9 +166,9 @@ CUresult upload_cache_copy(const struct copy *copy) {
     if (bytes && !result) {
       uint64_t part = bytes < STRETCH_BYTES ? bytes : STRETCH_BYTES;
       stretch = &stretches[turn];
-      *stretch = (struct stretch){.destination = destination, .bytes = part, .at = at};
+      *stretch = (struct stretch){.destination = destination, .bytes = part, .source = source};
       destination += part;
-      at += part;
+      source += part;
       bytes -= part;
       result = ask_for(session, stretch, copy->stream);
     }
@@ -170,6 +182,5 @@ CUresult upload_cache_copy(const struct copy *copy) {
     before = stretch;
     if (result) bytes = 0;
   }
-  host_used();
   return result;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -30,10 +31,10 @@
 #include "setup/log.h"
 #include "setup/wait.h"
 #include "wire.h"
-#include "wire/batch.h"
 #include "wire/connection.h"
 #include "wire/enter.h"
 #include "wire/region.h"
+#include "wire/sender.h"
 
 struct window {
   uint64_t base, size;  // size 0: none is held
@@ -80,6 +81,7 @@ static CUresult send_hello(struct session *session, const struct config *config,
   hello.window_bases_count = 1;
   hello.window_size = window->size;
   hello.expects_modules = !ablated(ABLATE_MODULES);
+  hello.takes_granularity = 1;
 
   size_t size = control_write_hello(message, &hello);
   if (!size) return CUDA_ERROR_SYSTEM_NOT_READY;
@@ -100,11 +102,14 @@ static CUresult read_answer(struct session *session, int timeout_ms) {
   int error = connection_read(session, preface, sizeof preface, timeout_ms);
   if (error == EINTR) return interrupted();
   if (error) {
-    log_error("no answer from the server: %s. Is it an Outboard server, and the right port?",
+    char where[SERVER_TEXT];
+    server_write(connection_server(), where);
+    log_error("no answer from %s: %s. Is it an Outboard server, and the right port?", where,
               strerror(error));
     return CUDA_ERROR_SYSTEM_NOT_READY;
   }
-  if (!control_read_preface(preface, &length)) return CUDA_ERROR_SYSTEM_NOT_READY;
+  if (!control_read_preface(connection_server(), preface, &length))
+    return CUDA_ERROR_SYSTEM_NOT_READY;
   error = connection_read(session, message, length, timeout_ms);
   if (error == EINTR) return interrupted();
   if (error) {
@@ -121,18 +126,45 @@ static CUresult take_refusal(void) {
   return refusal->result ? (CUresult)refusal->result : CUDA_ERROR_SYSTEM_NOT_READY;
 }
 
-// All devices of the session, in the order of the sessions that lead to them.
+// The devices of all sessions, in the order of the sessions that lead to them.
 static struct devices {
   struct device all[DEVICES_MAX];
   int count;
-  uint32_t driver_version;  // the oldest
-  unsigned server;          // of those to come: the first session that leads there
-} found;
+  uint32_t driver_version;      // the oldest
+  uint64_t granularity;         // the largest: what one gives memory in has to suit the others
+  unsigned server;              // whose devices are being added, as the number of its first session
+  char window_of[SERVER_TEXT];  // the server whose window all others have to hold, too
+} gathered;
+
+// A driver may reserve nothing but addresses of its own choice, and less than others.
+static CUresult refuse_window(const outboard_Welcome *welcome, const struct window *window) {
+  char other[SERVER_TEXT], differ[512];
+  server_write(connection_server(), other);
+  const _Bool same_server = strcmp(gathered.window_of, other) == 0;
+  snprintf(differ, sizeof differ,
+           "%llu GiB of addresses at 0x%llx, and %s %llu GiB at 0x%llx: a program with several "
+           "GPUs needs the same on all of them",
+           (unsigned long long)window->size >> 30, (unsigned long long)window->base,
+           same_server ? "for another" : other, (unsigned long long)welcome->window_size >> 30,
+           (unsigned long long)welcome->window_base);
+  if (same_server)
+    log_error(
+        "the device windows of two GPUs differ: %s holds for one %s. Start that server again, or "
+        "ask for one GPU (OUTBOARD_GPUS=1)",
+        gathered.window_of, differ);
+  else
+    log_error(
+        "the device windows of two servers differ: %s holds %s. Name %s first in OUTBOARD_SERVER, "
+        "so that the others are asked for its addresses, or take all GPUs from one server",
+        gathered.window_of, differ, other);
+  return CUDA_ERROR_SYSTEM_NOT_READY;
+}
 
 // Every session's server holds the same window: an address means one thing only.
 static CUresult take_window(struct session *session, const outboard_Welcome *welcome,
                             struct window *window) {
   if (session == sessions) {
+    server_write(connection_server(), gathered.window_of);
     if (welcome->window_base != window->base || welcome->window_size > window->size) {
       let_go(window);
       if (hold_window(window, welcome->window_base, welcome->window_size) != 0) {
@@ -141,19 +173,13 @@ static CUresult take_window(struct session *session, const outboard_Welcome *wel
         return CUDA_ERROR_SYSTEM_NOT_READY;
       }
     }
-    memory_start(welcome->window_base, welcome->window_size, welcome->memory_limit,
-                 welcome->pinned_memory);
     window->size = welcome->window_size;
-    return CUDA_SUCCESS;
+  } else if (welcome->window_base != window->base || welcome->window_size < window->size) {
+    return refuse_window(welcome, window);
   }
-  if (welcome->window_base != window->base || welcome->window_size < window->size) {
-    log_error(
-        "the servers' device windows differ: 0x%llx and 0x%llx. With several GPUs they have to be "
-        "the same",
-        (unsigned long long)window->base, (unsigned long long)welcome->window_base);
-    return CUDA_ERROR_SYSTEM_NOT_READY;
-  }
-  memory_join(session, welcome->memory_limit, welcome->pinned_memory);
+  const uint64_t granularity = control_granularity(welcome);
+  if (granularity > gathered.granularity) gathered.granularity = granularity;
+  memory_join(session, welcome->memory_limit, welcome->pinned_memory, welcome->memory_room);
   return CUDA_SUCCESS;
 }
 
@@ -162,20 +188,21 @@ static CUresult take_welcome(struct session *session, struct window *window) {
   trace_step(STEP_WELCOME, welcome->session);
   CUresult result = take_window(session, welcome, window);
   if (result) return result;
-  companion_start(session, welcome->session, found.server, connection_server());
+  companion_start(session, welcome->session, gathered.server, connection_server());
   upload_cache_start(session, welcome->upload_cache);
   if (!expected_told(session, welcome)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (welcome->region) region_offered(session);
-  if (welcome->error_texts) error_text_offered();
+  session->stream_operations = welcome->stream_operations;
+  if (welcome->error_texts) error_text_offered(session);
   static struct device devices[DEVICES_MAX];
   control_devices(welcome, devices);
-  for (unsigned i = 0; i < welcome->devices_count && found.count < DEVICES_MAX; i++) {
+  for (unsigned i = 0; i < welcome->devices_count && gathered.count < DEVICES_MAX; i++) {
     devices[i].session = session;
-    devices[i].server = found.server;
-    found.all[found.count++] = devices[i];
+    devices[i].server = gathered.server;
+    gathered.all[gathered.count++] = devices[i];
   }
-  if (!found.driver_version || welcome->driver_version < found.driver_version)
-    found.driver_version = welcome->driver_version;
+  if (!gathered.driver_version || welcome->driver_version < gathered.driver_version)
+    gathered.driver_version = welcome->driver_version;
   log_info("session %llu: %u device(s), %llu MiB, server %s", (unsigned long long)welcome->session,
            (unsigned)welcome->devices_count, (unsigned long long)(welcome->memory_limit >> 20),
            welcome->server_version);
@@ -183,17 +210,18 @@ static CUresult take_welcome(struct session *session, struct window *window) {
 }
 
 // Makes the library ready once all sessions are there.
-static CUresult start(const struct config *config) {
-  device_start(found.all, found.count, config->visible_devices, found.driver_version);
+static CUresult start(const struct config *config, const struct window *window) {
+  memory_start(window->base, window->size & ~(gathered.granularity - 1), gathered.granularity);
+  device_start(gathered.all, gathered.count, config->visible_devices, gathered.driver_version);
   if (device_count() == 0) {
     log_error("CUDA_VISIBLE_DEVICES=\"%s\" leaves none of the %d GPUs of this session visible",
-              config->visible_devices, found.count);
+              config->visible_devices, gathered.count);
     return CUDA_ERROR_NO_DEVICE;
   }
   if (!context_start(device_count())) return CUDA_ERROR_OUT_OF_MEMORY;
   for (struct session *session = sessions; session < sessions_end(); session++) {
     connection_watch(session);
-    int error = batch_start(session);
+    int error = sender_start(session);
     if (error) {
       log_error("the sender thread could not be started: %s", strerror(error));
       return CUDA_ERROR_OPERATING_SYSTEM;
@@ -218,10 +246,10 @@ static void begin(void) {
   notice_open();
 }
 
-// The connection of a session, to the first of the servers that answers.
+// Connects a session to the first of the servers that answers, says Hello, waits in the queue, and
+// takes the Welcome or the refusal.
 static CUresult attach_session(struct session *session, const struct config *config,
                                struct window *window) {
-  session_use(session);
   struct trace_span connecting;
   trace_step_begin(&connecting, STEP_CONNECT);
   int error = connection_open(session, config);
@@ -252,7 +280,7 @@ static CUresult attach_session(struct session *session, const struct config *con
 // and gets tickets for the others, which a connection each hands in.
 static CUresult attach_group(const struct config *config, struct window *window,
                              struct session *first) {
-  found.server = first->number;
+  gathered.server = first->number;
   CUresult result = attach_session(first, config, window);
   if (result || config->gpus == 1) return result;
   const outboard_Welcome *welcome = &answer_message.body.welcome;
@@ -289,7 +317,8 @@ static CUresult attach_sessions(const struct config *config, struct window *wind
     CUresult result = attach_group(&one, window, session);
     while (result && !was_interrupted && spare < servers) {
       for (unsigned i = 0; i < one.gpus; i++) connection_close_of(session + i);
-      while (found.count && found.all[found.count - 1].session >= session) found.count--;
+      while (gathered.count && gathered.all[gathered.count - 1].session >= session)
+        gathered.count--;
       one.servers[0] = config->servers[spare++];
       result = attach_group(&one, window, session);
     }
@@ -308,7 +337,7 @@ static CUresult try_attach(void) {
     notice(LOG_WARN, "CUDA_VISIBLE_DEVICES is empty: no device is visible, and none is asked for");
     return CUDA_ERROR_NO_DEVICE;
   }
-  uint64_t begin = clock_ns();
+  uint64_t since = clock_ns();
   struct window window = {0};
   int error = hold_window(&window, WIRE_WINDOW_BASE, WIRE_WINDOW_SIZE);
   if (error) error = hold_window(&window, 0, WIRE_WINDOW_SIZE);
@@ -325,18 +354,19 @@ static CUresult try_attach(void) {
     let_go(&window);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  found.count = 0;
-  found.driver_version = 0;
+  gathered.count = 0;
+  gathered.driver_version = 0;
+  gathered.granularity = 0;
   result = config.gpus > 1 ? attach_sessions(&config, &window)
                            : attach_session(sessions, &config, &window);
-  if (!result) result = start(&config);
+  if (!result) result = start(&config, &window);
   if (result) {
     connection_close();
     let_go(&window);
     session_count = 1;
     return result;
   }
-  stats_add(&guest_stats->attach_ns, clock_ns() - begin);
+  stats_add(&guest_stats->attach_ns, clock_ns() - since);
   stats_phase_end(PHASE_ATTACH);
   return CUDA_SUCCESS;
 }
@@ -344,7 +374,7 @@ static CUresult try_attach(void) {
 CUresult attach(void) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   if (guest_is_child()) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!(atomic_load(&guest_condition))) return CUDA_SUCCESS;
+  if (!(atomic_load(&guest_obstacles))) return CUDA_SUCCESS;
   // Before the lock: a child that another thread forks off now must not wait for it.
   guest_attaching();
   pthread_mutex_lock(&lock);

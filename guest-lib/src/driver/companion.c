@@ -3,14 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest_calls.h"
+#include "memory/memory.h"
 #include "session/session.h"
 #include "wire/enter.h"
 
-_Bool companion_make(struct session *session) {
-  if (!session->companion) session->companion = calloc(1, sizeof *session->companion);
-  return session->companion != NULL;
-}
+_Bool companion_make(struct session *session) { return session_part(session->companion); }
 
 void companion_start(struct session *session, uint64_t number, unsigned first,
                      const struct server_name *server) {
@@ -22,14 +19,9 @@ static unsigned devices(struct companion_device *out, unsigned room) {
   if (guest_check(NEEDS_INIT)) return 0;
   for (struct session *session = sessions; session < sessions_end() && session->number < room;
        session++) {
-    size_t free, total;
-    struct thread_session before = session_switch(session);
-    CUresult result = guest_cuMemGetInfo_v2(&free, &total);
-    session_back(before);
-    if (result) return 0;
-    out[session->number] = *session->companion;
-    out[session->number].session.memory_total = total;
-    out[session->number].session.memory_free = free;
+    struct companion_device *device = &out[session->number];
+    *device = *session->companion;
+    memory_tell(session, &device->session.memory_free, &device->session.memory_total);
   }
   return (unsigned)session_count;
 }

@@ -1,5 +1,6 @@
 // Entry points: what contexts do with all that is theirs: its end, its limits, waiting for it.
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "arrays/array.h"
 #include "arrays/texture.h"
@@ -14,6 +15,7 @@
 #include "session/device.h"
 #include "session/handle.h"
 #include "session/session.h"
+#include "setup/log.h"
 #include "streams/event.h"
 #include "streams/recorder.h"
 #include "streams/stream.h"
@@ -27,16 +29,17 @@ CUresult guest_cuCtxDestroy_v2(CUcontext ctx) {
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   if (context->primary) return CUDA_ERROR_INVALID_CONTEXT;
   uint64_t handle = handle_of(ctx);
-  session_use(session_of_device(context->device));
+  struct session *session = session_of_device(context->device);
+  session_use(session);
   // What its kernels print is shown before it ends.
-  if (!context_is_settled(session_here()) && !capture_active()) stream_synchronize_of(handle);
-  module_destroy_of(handle);
-  stream_destroy_of(handle);
-  event_destroy_of(handle);
-  texture_destroy_of(session_here(), handle);
-  reference_destroy_of(session_here(), handle);
-  array_destroy_of(handle);
-  memory_destroy_of(handle);
+  if (!context_is_settled(session) && !capture_active()) stream_synchronize_of(session, handle);
+  module_destroy_of(session, handle);
+  stream_destroy_of(session, handle);
+  event_destroy_of(session, handle);
+  texture_destroy_of(session, handle);
+  reference_destroy_of(session, handle);
+  array_destroy_of(session, handle);
+  memory_destroy_of(session, handle);
   peer_forget_context(handle);
   context_drop(handle);
   return CUDA_SUCCESS;
@@ -51,10 +54,10 @@ CUresult guest_cuCtxDetach(CUcontext ctx) {
   return atomic_fetch_sub(&context->attached, 1) == 1 ? guest_cuCtxDestroy_v2(ctx) : CUDA_SUCCESS;
 }
 
-static CUresult set_limit(int device, CUlimit limit, size_t value) {
+static CUresult set_limit(struct session *session, int device, CUlimit limit, size_t value) {
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_LimitSet(session_here(), limit, value, &answer);
+  CUresult result = ask_LimitSet(session, limit, value, &answer);
   // Drivers round some of them.
   if (!result)
     device_set_limit(device, limit, ((const struct wire_LimitSet_reply *)answer.reply)->value);
@@ -75,7 +78,7 @@ CUresult guest_cuCtxSetLimit(CUlimit limit, size_t value) {
   // Counted here as on the server, or what is called free could not be had.
   struct session *session = session_here();
   result = memory_raise(session, device_raised(context->device, limit, value));
-  if (!result) result = set_limit(context->device, limit, value);
+  if (!result) result = set_limit(session, context->device, limit, value);
   if (!guest_is_lost() && device_limit(context->device, limit, &before) == CUDA_SUCCESS)
     memory_raise(session, device_raised(context->device, limit, before));
   pthread_mutex_unlock(&one_at_a_time);
@@ -83,10 +86,23 @@ CUresult guest_cuCtxSetLimit(CUlimit limit, size_t value) {
 }
 
 // A server's one context stands for all of the program's on its device, so these cover the streams
-// of all.
+// of all. A server's driver may be older than they are; look-ups do not find them then, but a
+// runtime that was there before the server was known has them.
+enum { CAME_WITH_12_5 = 12050 };
+
+static CUresult events_of_all(const char *call) {
+  if (device_server_version() >= CAME_WITH_12_5) return CUDA_SUCCESS;
+  static _Atomic _Bool said;
+  if (!atomic_exchange(&said, 1))
+    log_warn("%s came with CUDA 12.5, and the server's driver is older (said once)", call);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult guest_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
   const struct context *context = context_given(hCtx);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  CUresult missing = events_of_all("cuCtxRecordEvent");
+  if (missing) return missing;
   session_follow(session_of_device(context->device), CUDA_ERROR_INVALID_CONTEXT);
   return event_record_all(hEvent, hCtx ? handle_of(hCtx) : context_current_handle());
 }
@@ -94,6 +110,8 @@ CUresult guest_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
 CUresult guest_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
   const struct context *context = context_given(hCtx);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  CUresult missing = events_of_all("cuCtxWaitEvent");
+  if (missing) return missing;
   session_follow(session_of_device(context->device), CUDA_ERROR_INVALID_CONTEXT);
   if (handle_check(WIRE_KIND_EVENT, handle_of(hEvent))) return CUDA_ERROR_INVALID_HANDLE;
   struct session *session = session_here();
@@ -105,8 +123,9 @@ CUresult guest_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
 CUresult guest_cuCtxSynchronize_v2(CUcontext ctx) {
   const struct context *context = context_given(ctx);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  session_use(session_of_device(context->device));
-  if (guest_condition) {
+  struct session *session = session_of_device(context->device);
+  session_use(session);
+  if (guest_obstacles) {
     // The family needs no context, so a poisoned one has to be noticed here.
     CUresult result =
         context->inactive ? CUDA_ERROR_CONTEXT_IS_DESTROYED : guest_check(NEEDS_OBJECT);
@@ -116,8 +135,7 @@ CUresult guest_cuCtxSynchronize_v2(CUcontext ctx) {
     CUresult result = recorder->check_context_wait();
     if (result) return result;
   }
-  pages_will_wait(session_here());
-  struct session *session = session_here();
+  pages_will_wait(session);
   CUresult result =
       context_is_settled(session) ? guest_take_async_error(session) : context_synchronize(session);
   pages_have_waited(session);

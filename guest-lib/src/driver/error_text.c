@@ -29,8 +29,8 @@ static _Atomic(const struct texts *) known;
 static _Bool offered;
 
 // Of several servers, the first device's is asked.
-void error_text_offered(void) {
-  if (session_here() == sessions) offered = 1;
+void error_text_offered(const struct session *session) {
+  if (session == sessions) offered = 1;
 }
 
 // A copy at *room, which moves on; where this library says the same, its own.

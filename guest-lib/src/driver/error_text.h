@@ -3,7 +3,8 @@
 #ifndef OUTBOARD_ERROR_TEXT_H
 #define OUTBOARD_ERROR_TEXT_H
 
-// Notes that the Welcome of the thread's session said that its server can be asked.
-void error_text_offered(void);
+struct session;
+// Notes that the session's Welcome said that its server can be asked.
+void error_text_offered(const struct session *session);
 
 #endif

@@ -1,4 +1,6 @@
 // The library itself: initialisation, versions, look-ups, and what cudart asks privately.
+#include <string.h>
+
 #include "abi_lookup.h"
 #include "abi_proc_address.h"
 #include "abi_tables.h"
@@ -7,19 +9,21 @@
 #include "guest_calls.h"
 #include "session/context.h"
 #include "session/device.h"
+#include "setup/environment.h"
 #include "setup/log.h"
 
 CUresult guest_cuInit(unsigned int Flags) { return Flags ? CUDA_ERROR_INVALID_VALUE : attach(); }
 
 CUresult guest_cuDriverGetVersion(int *driverVersion) {
   if (!driverVersion) return CUDA_ERROR_INVALID_VALUE;
-  *driverVersion = device_driver_version();
+  *driverVersion = device_tell_version();
   return CUDA_SUCCESS;
 }
 
 CUresult guest_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
   if (!mode) return CUDA_ERROR_INVALID_VALUE;
-  *mode = CU_MODULE_LAZY_LOADING;
+  const char *wanted = environment("CUDA_MODULE_LOADING");
+  *mode = wanted && strcmp(wanted, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
   return CUDA_SUCCESS;
 }
 
@@ -46,7 +50,7 @@ CUresult guest_cuGetExportTable(const void **ppExportTable, const CUuuid *pExpor
 // ---- what the private tables ask of us ---------------------------------------------------------
 
 static void identity(int ordinal, struct abi_device_identity *identity) {
-  identity->uuid = device_get(ordinal)->uuid;
+  identity->uuid = device_get(ordinal)->gpu_uuid;
   identity->pci_domain = device_attribute(ordinal, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
   identity->pci_bus = device_attribute(ordinal, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
   identity->pci_device = device_attribute(ordinal, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);

@@ -27,28 +27,28 @@ static CUcontext primary(int device) { return (CUcontext)(uintptr_t)context_prim
 
 // Everything the session has on the server is released; every handle but contexts ends.
 static CUresult reset(int device) {
-  session_use(session_of_device(device));
+  struct session *session = session_of_device(device);
+  session_use(session);
   // Functions of the program are called first; the server would wait for them and hear nothing.
-  struct session *session = session_here();
   if (host_functions_may_come()) context_synchronize(session);
   host_function_drain();
-  peer_reset(session_here());
-  pages_leave_session();
+  peer_reset(session);
+  pages_leave_session(session);
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_ContextReset(session, &answer);
   answer_free(&answer);
   if (guest_is_lost()) return result;
   result = (CUresult)answer.result;  // errors of work before the reset die with the context
-  stream_forget_all();
-  event_forget_all(session_here());
-  module_forget_all(session_here());
-  exec_forget_all(session_here());
+  stream_forget_all(session);
+  event_forget_all(session);
+  module_forget_all(session);
+  exec_forget_all(session);
   texture_forget_all(session);
   reference_destroy_of(session, 0);
-  array_forget_all();
+  array_forget_all(session);
   host_function_forget_all(session);
-  memory_forget_all(session_here());
+  memory_forget_all(session);
   device_forget_limits(device);
   abi_storage_drop(primary(device));
   guest_clear_errors(session);

@@ -40,9 +40,9 @@ static void end(struct graph_exec *exec) {
   session_back(before);
 }
 
-static _Bool is_under_way(struct session *session, const struct graph_exec *exec) {
+static _Bool is_under_way(const struct graph_exec *exec) {
   return exec->calls && exec->launches && !exec->gone &&
-         !stream_has_done(session, exec->stream, exec->sequence);
+         !stream_has_done(exec->session, exec->stream, exec->sequence);
 }
 
 static void end_those_that_are_done(void) {
@@ -50,15 +50,13 @@ static void end_those_that_are_done(void) {
   graphs_lock();
   for (struct graph_exec **at = &ending; *at;) {
     struct graph_exec *exec = *at;
-    struct thread_session before = session_switch(exec->session);
-    if (is_under_way(session_here(), exec)) {
+    if (is_under_way(exec)) {
       at = &exec->next;
     } else {
       *at = exec->next;
       exec->next = done;
       done = exec;
     }
-    session_back(before);
   }
   graphs_unlock();
   while (done) {
@@ -300,14 +298,14 @@ CUresult exec_enable(struct graph_exec *exec, struct graph_node *node, _Bool ena
   return result;
 }
 
-static void forget(uint64_t handle, void *object, void *context) {
-  (void)handle, (void)context;
+static void forget(uint64_t handle, void *object, void *session) {
+  (void)handle;
   struct graph_exec *exec = object;
-  if (exec->session == session_here()) exec->gone = 1;
+  if (exec->session == session) exec->gone = 1;
 }
 
 void exec_forget_all(struct session *session) {
-  handle_each(WIRE_KIND_GRAPH_EXEC, forget, NULL);
+  handle_each(session, WIRE_KIND_GRAPH_EXEC, forget, session);
   graphs_lock();
   for (struct graph_exec *exec = ending; exec; exec = exec->next)
     if (exec->session == session) exec->gone = 1;

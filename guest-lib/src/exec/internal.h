@@ -54,9 +54,15 @@ _Bool transfer_is_early(const struct graph_transfer *transfer);
 // Finds out where the device reaches the program's memory by itself. To be called before each
 // launch, and before shared pages are handed over for it.
 void transfer_locate(struct graph_exec *exec);
-// Puts on a stream what a launch uploads, ahead of it, and what it downloads, behind it.
+// Put on a stream what a launch uploads, ahead of it, and what it downloads, behind it, but for
+// what the device reaches by itself. They wait for room there, so that the lock of pages is not
+// held.
 CUresult transfer_before(struct graph_exec *exec, uint64_t stream);
 CUresult transfer_after(struct session *session, struct graph_exec *exec, uint64_t stream);
+// Returns how many copies of what the device reaches by itself a launch makes; and makes them,
+// ahead of it (`before`) or behind it, for which there is room.
+unsigned transfer_mapped_count(const struct graph_exec *exec);
+CUresult transfer_mapped(const struct graph_exec *exec, uint64_t stream, _Bool before);
 // Gives back what was set aside, when no launch is under way any more.
 void transfer_end(struct graph_exec *exec);
 // Fetch to the program's memory, or send from there, what a copy moves through the memory set aside

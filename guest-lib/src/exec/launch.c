@@ -16,13 +16,13 @@
 #include "streams/host_function.h"
 #include "streams/pending.h"
 #include "streams/recorder.h"
+#include "streams/room.h"
 #include "streams/stream.h"
 #include "wire/order.h"
 
 // Returns the device address of an end of a copy that the device makes by itself, or 0.
 static uint64_t named_by(const struct copy_task *copy, const struct box_end *end) {
-  if (end->place == BOX_HOST && copy->reached)
-    return host_device_address((const void *)(uintptr_t)end->address);
+  if (end->place == BOX_HOST && copy->reached) return host_device_address(box_pointer(end));
   return end->place == BOX_DEVICE ? end->address : 0;
 }
 
@@ -47,31 +47,38 @@ static CUresult take_memory(const struct graph_exec *exec) {
 }
 
 static CUresult launch_here(struct graph_exec *exec, uint64_t stream) {
-  CUresult result = transfer_before(exec, stream);
+  CUresult result = transfer_mapped(exec, stream, 1);
   struct session *session = session_here();
   if (!result) result = put_GraphLaunch(session, exec->wire, stream);
   for (size_t i = 0; i < exec->order_count && exec->records && !result; i++)
     if (exec->order[i]->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
-      event_recorded_by_graph(exec->order[i]->task->event.kept, stream);
+      event_note_recorded(exec->order[i]->task->event.kept, stream);
   exec->launches++;
   if (!result && exec->hooks) {
     host_function_expect(session, stream_last_sequence(session, stream));
     pending_note(session, stream);
   }
-  if (!result) result = transfer_after(session, exec, stream);
-  exec->stream = stream;
-  exec->sequence = stream_last_sequence(session, stream);
-  return result;
+  return result ? result : transfer_mapped(exec, stream, 0);
 }
 
 CUresult exec_launch_here(struct graph_exec *exec, uint64_t stream) {
   if (exec->gone) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   CUresult result = sessions_many() ? take_memory(exec) : CUDA_SUCCESS;
   if (result) return result;
+  struct session *session = session_here();
   transfer_locate(exec);
-  _Bool shared = library_hand_over(NULL, NULL, 0);
-  result = launch_here(exec, stream);
-  if (shared) pages_handed_over();
+  result = transfer_before(exec, stream);
+  if (!result)
+    result = stream_await_operations(session, stream,
+                                     STREAM_OPERATIONS_MOST + transfer_mapped_count(exec));
+  if (!result) {
+    const _Bool shared = library_hand_over(exec->session, NULL, NULL, 0);
+    result = launch_here(exec, stream);
+    if (shared) pages_handed_over();
+  }
+  if (!result) result = transfer_after(session, exec, stream);
+  exec->stream = stream;
+  exec->sequence = stream_last_sequence(session, stream);
   return result;
 }
 
@@ -110,7 +117,7 @@ CUresult guest_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream, int per_t
   if (!exec) return CUDA_ERROR_INVALID_VALUE;
   result = launch(exec, stream);
   exec_leave(exec);
-  return result;
+  return stream_leave_room(result);
 }
 
 // A graph is on the server, where it will run, from when it was instantiated.

@@ -13,6 +13,7 @@
 #include "session/session.h"
 #include "setup/log.h"
 #include "streams/device_wait.h"
+#include "streams/room.h"
 #include "streams/stream.h"
 
 struct graph_part {
@@ -342,6 +343,9 @@ struct launch {
                 [SESSIONS_MAX];  // by session: the same, of another session that it waited for
 };
 
+// The most operations that a part, or the whole, has on a stream beside its own work.
+#define WAITS_MOST (SESSIONS_MAX + 3)
+
 static CUresult wait_for_part(struct launch *launch, uint64_t stream, size_t count,
                               struct session *of) {
   size_t *reached = &launch->reached[session_here()->number][of->number];
@@ -354,7 +358,9 @@ static CUresult copy_between(const struct graph_node *node, uint64_t stream) {
   const struct copy_task *task = &node->task->copy;
   struct copy copy = {
       .to = task->to, .from = task->from, .box = task->box, .stream = stream, .async = 1};
-  return node->enabled ? copy_make(&copy) : CUDA_SUCCESS;
+  if (!node->enabled) return CUDA_SUCCESS;
+  const CUresult result = stream_await_room(session_here(), stream);
+  return result ? result : copy_make(&copy);
 }
 
 // Launches a part. The thread is in the part's session.
@@ -369,6 +375,7 @@ static CUresult launch_part(struct launch *launch, size_t index) {
     result = stream_there(&parts->streams[part->session->number]);
     stream = parts->streams[part->session->number];
   }
+  if (!result) result = stream_await_operations(session_here(), stream, WAITS_MOST);
   // Behind what comes before in the stream that the graph is launched into.
   if (!result && away && first && !part->after[launch->here->number])
     result = device_wait(stream, launch->here, parts->events[launch->here->number]);
@@ -376,6 +383,7 @@ static CUresult launch_part(struct launch *launch, size_t index) {
     result = wait_for_part(launch, stream, part->after[session->number], session);
   if (!result)
     result = part->copy ? copy_between(part->copy, stream) : exec_launch_here(part->exec, stream);
+  if (!result) result = stream_await_room(session_here(), stream);
   if (!result && (part->needed || (away && part->last)))
     result = record(session_here(), &part->event, stream);
   launch->launched[part->session->number] = index + 1;
@@ -407,21 +415,23 @@ CUresult parts_launch(struct graph_exec *exec, uint64_t stream) {
   if (result) return result;
   struct graph_parts *parts = exec->parts;
   struct launch launch = {.exec = exec, .here = session_here(), .stream = stream};
+  if ((result = stream_await_operations(launch.here, stream, WAITS_MOST))) return result;
   // One launch begins when all of the one before is done.
   const uint64_t before_it = parts->launched ? parts->events[parts->session->number] : 0;
   if (handle_is_live(WIRE_KIND_EVENT, before_it) &&
       (parts->session != launch.here || parts->stream != stream))
     result = wait_for(stream, parts->session, before_it);
-  if (!result) result = record(session_here(), &parts->events[launch.here->number], stream);
+  if (!result) result = record(launch.here, &parts->events[launch.here->number], stream);
   for (size_t i = 0; i < parts->count && !result; i++) {
     struct thread_session before = session_switch(parts->at[i].session);
     result = launch_part(&launch, i);
     session_back(before);
   }
+  if (!result) result = stream_await_operations(launch.here, stream, WAITS_MOST);
   for (struct session *session = sessions; session < sessions + SESSIONS_MAX && !result; session++)
     if (session != launch.here)
       result = wait_for_part(&launch, stream, launch.launched[session->number], session);
-  if (!result) result = record(session_here(), &parts->events[launch.here->number], stream);
+  if (!result) result = record(launch.here, &parts->events[launch.here->number], stream);
   parts->launched = 1;
   parts->session = launch.here;
   parts->stream = stream;

@@ -77,7 +77,7 @@ static struct box_end end_there(const struct copy_task *copy, const struct box_e
   if (end->place != BOX_HOST) return *end;
   struct box_end there = {.place = BOX_DEVICE, .pitch = end->pitch, .rows = end->rows};
   if (copy->reached) {
-    there.address = host_device_address((const void *)(uintptr_t)end->address);
+    there.address = host_device_address(box_pointer(end));
     return there;
   }
   there.address = staging;

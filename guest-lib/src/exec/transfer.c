@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "copies/download.h"
+#include "copies/on_device.h"
 #include "copies/upload.h"
 #include "exec/exec.h"
 #include "exec/hook.h"
@@ -15,6 +16,7 @@
 #include "memory/memory_range.h"
 #include "session/session.h"
 #include "streams/pending.h"
+#include "streams/room.h"
 #include "wire/answer.h"
 
 _Bool is_transfer(const struct task *task) {
@@ -26,10 +28,6 @@ _Bool is_transfer(const struct task *task) {
 _Bool transfer_is_early(const struct graph_transfer *transfer) {
   return transfer->node->task->copy.from.place == BOX_HOST && transfer->node->enabled &&
          !transfer->late;
-}
-
-static uint64_t bytes_of(struct box box) {
-  return span_1d(span_1d(box.width, box.height), box.depth);
 }
 
 static struct graph_transfer *find(const struct graph_exec *exec, const struct graph_node *node) {
@@ -63,7 +61,7 @@ CUresult transfer_prepare(struct graph_exec *exec, struct graph_node *node,
     transfer = &grown[exec->transfer_count++];
     *transfer = (struct graph_transfer){.node = node};
   }
-  uint64_t bytes = bytes_of(task->copy.box);
+  uint64_t bytes = box_bytes(&task->copy.box);
   if (bytes <= transfer->capacity) return CUDA_SUCCESS;
   CUdeviceptr grown;
   CUresult result = guest_cuMemAlloc_v2(&grown, bytes);
@@ -85,7 +83,7 @@ void transfer_locate(struct graph_exec *exec) {
     transfer->mapped = 0;
     if (!host_shared) continue;
     const struct box_end *host = copy->to.place == BOX_HOST ? &copy->to : &copy->from;
-    const void *at = host_on_device((const void *)(uintptr_t)host->address);
+    const void *at = host_on_device(box_pointer(host));
     struct host_range range;
     if (!memory_is_device(at)) continue;
     // Another session's device may have it: then it is the host's here.
@@ -97,10 +95,8 @@ void transfer_locate(struct graph_exec *exec) {
 }
 
 // Rows that lie one behind the other on both sides are one.
-static struct box joined(const struct box_end *host, struct box box) {
-  const _Bool rows = host->pitch == box.width || box.height == 1;
-  const _Bool slices = host->rows == box.height || box.depth == 1;
-  return rows && slices ? (struct box){bytes_of(box), 1, 1} : box;
+static struct box joined(const struct box_end *host, const struct box *box) {
+  return box_slices_join(host, box) ? box_row(box_bytes(box)) : *box;
 }
 
 // How a row travels.
@@ -109,49 +105,68 @@ typedef CUresult row_mover(struct session *session, uint64_t at, uint64_t stagin
 
 static CUresult send_row(struct session *session, uint64_t at, uint64_t staging, uint64_t width,
                          uint64_t stream) {
-  return upload_line(session, staging, (const void *)(uintptr_t)at, width, stream);
+  const CUresult result = stream_await_room(session, stream);
+  return result ? result
+                : upload_line(session, staging, (const void *)(uintptr_t)at, width, stream);
+}
+static CUresult fetch_by(struct session *session, uint64_t at, uint64_t staging, uint64_t width,
+                         uint64_t stream, enum landing landing) {
+  const CUresult result =
+      stream_await_operations(session, stream, stream_operations_of_download(session, width));
+  return result ? result
+                : download_line(session, (void *)(uintptr_t)at, staging, width, stream, landing);
 }
 static CUresult fetch_row(struct session *session, uint64_t at, uint64_t staging, uint64_t width,
                           uint64_t stream) {
-  return download_line(session, (void *)(uintptr_t)at, staging, width, stream, LANDING_DEFERRED);
+  return fetch_by(session, at, staging, width, stream, LANDING_DEFERRED);
 }
-static CUresult send_mapped(struct session *session, uint64_t at, uint64_t staging, uint64_t width,
-                            uint64_t stream) {
-  return put_cuMemcpyDtoDAsync_v2(session, staging, at, width, stream);
-}
-static CUresult fetch_mapped(struct session *session, uint64_t at, uint64_t staging, uint64_t width,
-                             uint64_t stream) {
-  return put_cuMemcpyDtoDAsync_v2(session, at, staging, width, stream);
+static CUresult fetch_row_and_wait(struct session *session, uint64_t at, uint64_t staging,
+                                   uint64_t width, uint64_t stream) {
+  return fetch_by(session, at, staging, width, stream, LANDING_WAITED_FOR);
 }
 
-// Moves all rows, the last one by `last`, if that is given.
-static CUresult each_row(const struct box_end *host, uint64_t base, const struct box *given,
-                         uint64_t staging, uint64_t stream, row_mover *move, row_mover *last) {
-  const struct box box = joined(host, *given);
+// Moves all rows, the last one by `last`. Each is sent when the stream has room for it.
+static CUresult each_row(const struct box_end *host, const struct box *given, uint64_t staging,
+                         uint64_t stream, row_mover *move, row_mover *last) {
+  const struct box box = joined(host, given);
   struct session *session = session_here();
   CUresult result = CUDA_SUCCESS;
   for (uint64_t z = 0; z < box.depth && !result; z++)
     for (uint64_t y = 0; y < box.height && !result; y++, staging += box.width) {
-      uint64_t at = base + (z * host->rows + y) * host->pitch;
-      _Bool ends = last && z + 1 == box.depth && y + 1 == box.height;
+      uint64_t at = host->address + (z * host->rows + y) * host->pitch;
+      _Bool ends = z + 1 == box.depth && y + 1 == box.height;
       result = (ends ? last : move)(session, at, staging, box.width, stream);
     }
   return result;
 }
 
-static CUresult fetch_row_and_wait(struct session *session, uint64_t at, uint64_t staging,
-                                   uint64_t width, uint64_t stream) {
-  return download_line(session, (void *)(uintptr_t)at, staging, width, stream, LANDING_WAITED_FOR);
-}
-
 CUresult transfer_fetch(const struct box_end *host, const struct box *box, uint64_t staging,
                         uint64_t stream, _Bool more) {
-  return each_row(host, host->address, box, staging, stream, fetch_row,
-                  more ? NULL : fetch_row_and_wait);
+  return each_row(host, box, staging, stream, fetch_row, more ? fetch_row : fetch_row_and_wait);
 }
 CUresult transfer_send(const struct box_end *host, const struct box *box, uint64_t staging,
                        uint64_t stream) {
-  return each_row(host, host->address, box, staging, stream, send_row, NULL);
+  return each_row(host, box, staging, stream, send_row, send_row);
+}
+
+// What the device reaches by itself it copies in one operation.
+static CUresult copy_mapped(const struct graph_transfer *transfer, uint64_t stream) {
+  const struct copy_task *task = &transfer->node->task->copy;
+  const _Bool up = task->from.place == BOX_HOST;
+  const struct box_end *host = up ? &task->from : &task->to;
+  const struct box box = joined(host, &task->box);
+  const struct box_end there = {
+      .place = BOX_DEVICE, .address = transfer->mapped, .pitch = host->pitch, .rows = host->rows};
+  const struct box_end staging = {
+      .place = BOX_DEVICE, .address = transfer->staging, .pitch = box.width, .rows = box.height};
+  const struct copy copy = {.to = up ? staging : there,
+                            .from = up ? there : staging,
+                            .box = box,
+                            .stream = stream,
+                            .session = session_here(),
+                            .line = box.height == 1 && box.depth == 1,
+                            .bytes = box_bytes(&box)};
+  return copy_on_device(&copy);
 }
 
 // Whether the program's memory may change, without the program doing anything wrong, between now
@@ -163,7 +178,7 @@ static _Bool lands(struct session *session, const struct graph_exec *exec) {
     const struct graph_transfer *transfer = &exec->transfers[i];
     if (!transfer_is_early(transfer)) continue;
     const struct copy_task *copy = &transfer->node->task->copy;
-    const void *from = (const void *)(uintptr_t)copy->from.address;
+    const void *from = box_pointer(&copy->from);
     const uint64_t bytes = box_span(&copy->from, &copy->box);
     // It may be on its way to either place where the library has pinned memory.
     if (answer_lands_in(session, from, bytes) || answer_lands_in(session, host_view(from), bytes))
@@ -174,34 +189,52 @@ static _Bool lands(struct session *session, const struct graph_exec *exec) {
 
 static _Bool may_change(const struct graph_exec *exec) {
   _Bool changes = pending_any();
-  for (struct session *session = sessions; session < sessions_end() && !changes; session++) {
-    struct thread_session before = session_switch(session);
-    changes = lands(session_here(), exec);
-    session_back(before);
-  }
+  for (struct session *session = sessions; session < sessions_end() && !changes; session++)
+    changes = lands(session, exec);
   return changes;
+}
+
+static _Bool fetches(const struct graph_transfer *transfer) {
+  return transfer->node->task->copy.to.place == BOX_HOST && transfer->node->enabled &&
+         !transfer->landed;
 }
 
 CUresult transfer_before(struct graph_exec *exec, uint64_t stream) {
   if (!exec->transfer_count) return CUDA_SUCCESS;
-  CUresult result = CUDA_SUCCESS;
+  CUresult result = stream_await_room(session_here(), stream);
   // The launch before may still use what is there.
-  if (exec->launches && exec->stream != stream && exec->event)
+  if (!result && exec->launches && exec->stream != stream && exec->event)
     result = put_cuStreamWaitEvent(session_here(), stream, exec->event, 0);
   _Bool reads = 0;
   for (size_t i = 0; i < exec->transfer_count; i++)
     reads |= transfer_is_early(&exec->transfers[i]) && !exec->transfers[i].mapped;
   const _Bool later = reads && may_change(exec);
-  if (later && !result) result = hooks_read_later(exec, stream);
-  for (size_t i = 0; i < exec->transfer_count && !result; i++) {
+  if (!result && later) result = stream_await_room(session_here(), stream);
+  if (!result && later) result = hooks_read_later(exec, stream);
+  for (size_t i = 0; i < exec->transfer_count && !result && !later; i++) {
     const struct graph_transfer *transfer = &exec->transfers[i];
     const struct copy_task *copy = &transfer->node->task->copy;
-    if (!transfer_is_early(transfer)) continue;
-    if (transfer->mapped)
-      result = each_row(&copy->from, transfer->mapped, &copy->box, transfer->staging, stream,
-                        send_mapped, NULL);
-    else if (!later)
+    if (transfer_is_early(transfer) && !transfer->mapped)
       result = transfer_send(&copy->from, &copy->box, transfer->staging, stream);
+  }
+  return result;
+}
+
+unsigned transfer_mapped_count(const struct graph_exec *exec) {
+  unsigned count = 0;
+  for (size_t i = 0; i < exec->transfer_count; i++) {
+    const struct graph_transfer *transfer = &exec->transfers[i];
+    count += transfer->mapped && (transfer_is_early(transfer) || fetches(transfer));
+  }
+  return count;
+}
+
+CUresult transfer_mapped(const struct graph_exec *exec, uint64_t stream, _Bool before) {
+  CUresult result = CUDA_SUCCESS;
+  for (size_t i = 0; i < exec->transfer_count && !result; i++) {
+    const struct graph_transfer *transfer = &exec->transfers[i];
+    if (transfer->mapped && (before ? transfer_is_early(transfer) : fetches(transfer)))
+      result = copy_mapped(transfer, stream);
   }
   return result;
 }
@@ -212,16 +245,15 @@ CUresult transfer_after(struct session *session, struct graph_exec *exec, uint64
   for (size_t i = 0; i < exec->transfer_count && !result; i++) {
     const struct graph_transfer *transfer = &exec->transfers[i];
     const struct copy_task *copy = &transfer->node->task->copy;
-    if (copy->to.place != BOX_HOST || !transfer->node->enabled || transfer->landed) continue;
-    result = transfer->mapped ? each_row(&copy->to, transfer->mapped, &copy->box, transfer->staging,
-                                         stream, fetch_mapped, NULL)
-                              : transfer_fetch(&copy->to, &copy->box, transfer->staging, stream, 1);
+    if (fetches(transfer) && !transfer->mapped)
+      result = transfer_fetch(&copy->to, &copy->box, transfer->staging, stream, 1);
   }
   if (!result && !exec->event) {
     CUevent event;
     result = guest_cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
     if (!result) exec->event = (uint64_t)(uintptr_t)event;
   }
+  if (!result) result = stream_await_room(session, stream);
   return result ? result : put_cuEventRecord(session, exec->event, stream);
 }
 

@@ -57,8 +57,8 @@ static void lose(struct session *session, struct graph_allocation *allocation) {
   allocation->counted = allocation->mapped = 0;
 }
 
-static void forget(struct holding *holding) {
-  lose(session_here(), (struct graph_allocation *)holding);
+static void forget(struct session *session, struct holding *holding) {
+  lose(session, (struct graph_allocation *)holding);
 }
 
 static _Bool opens(const struct holding *holding, struct session *borrower) {
@@ -72,13 +72,13 @@ static const struct holding_kind kind = {find_in, forget, opens};
 
 static struct graph_allocation *make(int device, uint64_t size, uint64_t context) {
   struct graph_allocation *made = calloc(1, sizeof *made);
-  uint64_t bytes = (size + WIRE_GRANULE - 1) & ~(uint64_t)(WIRE_GRANULE - 1), address;
+  uint64_t bytes = (size + window_block() - 1) & ~(window_block() - 1), address;
   if (!made) return NULL;
-  struct thread_session before = session_switch(session_of_device(device));
   pthread_mutex_lock(&memory_lock);
-  _Bool taken = bytes >= size && window_take(bytes, WIRE_GRANULE, &address);
+  _Bool taken = bytes >= size && window_take(bytes, window_block(), &address);
   if (taken) {
-    made->holding = (struct holding){.address = address, .size = bytes, .kind = &kind};
+    made->holding = (struct holding){
+        .address = address, .size = bytes, .session = session_of_device(device), .kind = &kind};
     made->id = memory_next_id();
     made->references = 1;
     made->device = device;
@@ -87,7 +87,6 @@ static struct graph_allocation *make(int device, uint64_t size, uint64_t context
     window_put(&made->holding);
   }
   pthread_mutex_unlock(&memory_lock);
-  session_back(before);
   if (!taken) {
     free(made);
     return NULL;
@@ -112,10 +111,11 @@ struct graph_allocation *graph_allocation_ref(struct graph_allocation *allocatio
 // Takes away the memory under an allocation, which no work uses any more.
 static void unback(struct graph_allocation *allocation) {
   if (!allocation->mapped) return;
-  struct thread_session before = session_switch(allocation->holding.session);
+  struct session *session = allocation->holding.session;
+  struct thread_session before = session_switch(session);
   peer_end_all(&allocation->holding);
-  put_MemoryUnmap(session_here(), allocation->holding.address, allocation->holding.size);
-  lose(session_here(), allocation);
+  put_MemoryUnmap(session, allocation->holding.address, allocation->holding.size);
+  lose(session, allocation);
   session_back(before);
 }
 
@@ -196,14 +196,15 @@ static CUresult trim(int device) {
 
 CUresult graph_allocation_map(struct graph_allocation *allocation) {
   if (allocation->mapped) return CUDA_SUCCESS;
-  struct thread_session before = session_switch(graph_allocation_session(allocation));
+  struct session *session = allocation->holding.session;
+  struct thread_session before = session_switch(session);
   pthread_mutex_lock(&memory_lock);
-  CUresult result = map(session_here(), allocation);
+  CUresult result = map(session, allocation);
   pthread_mutex_unlock(&memory_lock);
   // Other graphs may have memory that they do not use.
   if (result == CUDA_ERROR_OUT_OF_MEMORY && !(result = trim(allocation->device))) {
     pthread_mutex_lock(&memory_lock);
-    result = map(session_here(), allocation);
+    result = map(session, allocation);
     pthread_mutex_unlock(&memory_lock);
   }
   session_back(before);

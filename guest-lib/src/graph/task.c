@@ -116,6 +116,8 @@ CUresult task_kernel(const void *function, const CUlaunchConfig *config, _Bool c
   struct kernel_task *kernel = &task->kernel;
   *kernel = (struct kernel_task){
       .handle = function,
+      // Captured launches of the runtime are of kernels; whoever makes a node says so by itself.
+      .kernel = function_context(function) ? NULL : (CUkernel)function,
       .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
       .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
       .shared = config->sharedMemBytes,
@@ -212,7 +214,7 @@ CUresult task_copy(uint64_t context, const struct copy *what, struct task **made
 }
 
 static CUresult reach(struct session *session, const struct box_end *end, const struct box *box) {
-  const void *at = (const void *)(uintptr_t)end->address;
+  const void *at = box_pointer(end);
   if (end->place == BOX_DEVICE) return CUDA_SUCCESS;
   if (end->place != BOX_HOST || !host_is_pinned(at, box_span(end, box)))
     return CUDA_ERROR_NOT_SUPPORTED;

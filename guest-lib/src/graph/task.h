@@ -10,7 +10,7 @@
 
 struct kernel_task {
   const void *handle;  // CUfunction or CUkernel, as it was asked for
-  CUkernel kernel;     // that the program said belongs to it
+  CUkernel kernel;     // that the program said belongs to it, or of a library; NULL
   unsigned grid[3], block[3], cluster[3], shared;
   _Bool cooperative;
   CUlaunchAttribute *attributes;  // as they were asked for

@@ -57,7 +57,7 @@ static void params_of_copy(const struct task *task, CUDA_MEMCPY_NODE_PARAMS *par
     what->srcPitch = from->pitch;
     what->srcHeight = from->pitch ? from->rows : 0;
     if (from->place == BOX_HOST)
-      what->srcHost = (const void *)(uintptr_t)from->address;
+      what->srcHost = box_pointer(from);
     else
       what->srcDevice = from->address;
   }
@@ -70,7 +70,7 @@ static void params_of_copy(const struct task *task, CUDA_MEMCPY_NODE_PARAMS *par
     what->dstPitch = to->pitch;
     what->dstHeight = to->pitch ? to->rows : 0;
     if (to->place == BOX_HOST)
-      what->dstHost = (void *)(uintptr_t)to->address;
+      what->dstHost = box_pointer(to);
     else
       what->dstDevice = to->address;
   }

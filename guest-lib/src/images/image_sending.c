@@ -16,15 +16,17 @@
 // there, costs no more than its bytes or a question.
 #define KNOWN 256
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+// The server ends a session that sends more at a time than it takes, so threads wait for each
+// other.
+static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER;
 struct known_images {
   uint64_t hashes[KNOWN][4];
   unsigned next;
+  unsigned coming;  // images that are being sent, or whose command is not answered
+  uint64_t coming_bytes;
 };
 
-_Bool known_images_make(struct session *session) {
-  if (!session->known_images) session->known_images = calloc(1, sizeof *session->known_images);
-  return session->known_images != NULL;
-}
+_Bool known_images_make(struct session *session) { return session_part(session->known_images); }
 
 static _Bool is_known(const struct known_images *known, const uint64_t hash[4]) {
   for (unsigned i = 0; i < KNOWN; i++)
@@ -49,7 +51,30 @@ _Bool image_goes_along(struct session *session, const struct image *image) {
   return !there;
 }
 
+static _Bool has_room(const struct known_images *known, const struct image *image) {
+  return known->coming < WIRE_IMAGES_COMING && known->coming_bytes <= WIRE_IMAGE_MAX &&
+         image->size <= WIRE_IMAGE_MAX - known->coming_bytes;
+}
+
+static void wait_for_room(struct known_images *known, const struct image *image) {
+  pthread_mutex_lock(&lock);
+  while (known->coming && !has_room(known, image)) pthread_cond_wait(&arrived, &lock);
+  known->coming++;
+  known->coming_bytes += image->size;
+  pthread_mutex_unlock(&lock);
+}
+
+void image_arrived(struct session *session, const struct image *image) {
+  struct known_images *known = session->known_images;
+  pthread_mutex_lock(&lock);
+  known->coming--;
+  known->coming_bytes -= image->size;
+  pthread_cond_broadcast(&arrived);
+  pthread_mutex_unlock(&lock);
+}
+
 CUresult image_send(struct session *session, const struct image *image) {
+  wait_for_room(session->known_images, image);
   for (uint64_t offset = 0; offset < image->size; offset += WIRE_BULK_MAX) {
     uint64_t part = image->size - offset < WIRE_BULK_MAX ? image->size - offset : WIRE_BULK_MAX;
     CUresult result =

@@ -8,8 +8,13 @@
 // Makes what this file keeps for a session (sessions_make); false when there is no memory.
 _Bool known_images_make(struct session *session);
 
-// Puts all bytes of the image into the batch. Returns what posting returns.
+// Puts all bytes of the image into the batch. Returns what posting returns. Waits while other
+// threads send as much as a server takes at a time: whatever it returns, image_arrived is to
+// follow.
 CUresult image_send(struct session *session, const struct image *image);
+
+// The command that uses an image that was sent is answered, or will never be: others may be sent.
+void image_arrived(struct session *session, const struct image *image);
 
 // Whether to send the bytes before the command that names the image: it is small, and not known to
 // be on the server. For others the server says in its answer whether it wants them.

@@ -136,15 +136,18 @@ static CUresult ask_add(struct session *session, const struct link *link, const 
 // With the link's lock.
 static CUresult add_image(struct session *session, struct link *link, const struct image *image,
                           const struct input *input) {
-  CUresult result = image_goes_along(session, image) ? image_send(session, image) : CUDA_SUCCESS;
-  if (result) return result;
+  const _Bool along = image_goes_along(session, image);
+  CUresult result = along ? image_send(session, image) : CUDA_SUCCESS;
   struct answer answer;
-  result = ask_add(session, link, image, input, &answer);
+  answer_init(&answer);
+  if (!result) result = ask_add(session, link, image, input, &answer);
+  if (along) image_arrived(session, image);
   const struct wire_LinkAdd_reply *reply = answer.reply;
   if (!result && reply->state == WIRE_MODULE_WANTED) {
     answer_free(&answer);
-    if ((result = image_send(session, image))) return result;
-    result = ask_add(session, link, image, input, &answer);
+    result = image_send(session, image);
+    if (!result) result = ask_add(session, link, image, input, &answer);
+    image_arrived(session, image);
     reply = answer.reply;
   }
   if (!result) {
@@ -177,7 +180,7 @@ static CUresult add(CUlinkState state, CUjitInputType type, const void *data, si
     const size_t length = strnlen(data, size);
     if (length < size) size = length + 1;
   }
-  if (size > IMAGE_MAX) return CUDA_ERROR_INVALID_IMAGE;
+  if (size > WIRE_IMAGE_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
   struct input input = {.type = type, .name = name};
   jit_read(jit, &input.options);
   CUresult result = CUDA_ERROR_INVALID_HANDLE;  // when it is complete
@@ -219,7 +222,7 @@ static CUresult fetch(struct link *link, uint64_t size) {
   answer_free(&answer);
   struct image image;
   // A load of it finds it there: the server has kept it under the same hash.
-  if (!result && !image_read_bytes(bytes, size, &image)) {
+  if (!result && !image_read_bytes(bytes, size, NULL, &image)) {
     image_is_known(session, image.hash);
     image_free(&image);
   }

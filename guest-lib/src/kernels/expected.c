@@ -18,11 +18,7 @@ struct expected_modules {
   uint32_t count;
 };
 
-_Bool expected_make(struct session *session) {
-  if (!session->expected_modules)
-    session->expected_modules = calloc(1, sizeof *session->expected_modules);
-  return session->expected_modules != NULL;
-}
+_Bool expected_make(struct session *session) { return session_part(session->expected_modules); }
 
 // Taking is rare.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -61,18 +61,17 @@ CUresult launch_pack(const struct function *function, void **kernelParams, void 
   return CUDA_SUCCESS;
 }
 
-static CUresult post(const struct function *function, uint64_t wire, uint64_t stream,
-                     const struct launch_shape *shape, const struct launch_attributes *attributes,
-                     const unsigned char *packed) {
+static CUresult post(struct session *session, const struct function *function,
+                     uint64_t function_on_wire, uint64_t stream, const struct launch_shape *shape,
+                     const struct launch_attributes *attributes, const unsigned char *packed) {
   const unsigned *grid = shape->grid, *block = shape->block;
   uint32_t size = function->parameter_bytes;
   // A launch whose one attribute is that it is cooperative travels as a plain one.
-  struct session *session = session_here();
   if (attributes->count <= (shape->cooperative ? 1u : 0u))
-    return put_Launch(session, wire, stream, grid[0], grid[1], grid[2], block[0], block[1],
-                      block[2], shape->shared, shape->cooperative, packed, size);
-  return put_LaunchWith(session, wire, stream, grid[0], grid[1], grid[2], block[0], block[1],
-                        block[2], shape->shared, attributes->travel,
+    return put_Launch(session, function_on_wire, stream, grid[0], grid[1], grid[2], block[0],
+                      block[1], block[2], shape->shared, shape->cooperative, packed, size);
+  return put_LaunchWith(session, function_on_wire, stream, grid[0], grid[1], grid[2], block[0],
+                        block[1], block[2], shape->shared, attributes->travel,
                         attributes->count * (uint32_t)sizeof *attributes->travel, packed, size);
 }
 
@@ -83,12 +82,12 @@ static struct launch_shape shape_of(const CUlaunchConfig *config, _Bool cooperat
                                .cooperative = cooperative};
 }
 
-CUresult launch_check_config(struct function *function, uint64_t wire, const CUlaunchConfig *config,
-                             _Bool cooperative) {
+CUresult launch_check_config(struct function *function, uint64_t function_on_wire,
+                             const CUlaunchConfig *config, _Bool cooperative) {
   struct launch_shape shape = shape_of(config, cooperative);
   struct launch_attributes attributes;
   CUresult result = launch_attributes_read(config->attrs, config->numAttrs, &attributes, &shape);
-  return result ? result : launch_check(function, wire, &shape);
+  return result ? result : launch_check(function, function_on_wire, &shape);
 }
 
 // A function of a module is launched in the module's context. A library's kernel is of none.
@@ -102,35 +101,37 @@ static CUresult check_context(const struct function *function, uint64_t stream) 
 
 static CUresult launch(CUfunction f, const CUlaunchConfig *config, void **kernelParams,
                        void **extra, _Bool cooperative, int per_thread) {
-  uint64_t stream, wire;
+  uint64_t stream, function_on_wire;
   struct function *function;
   struct launch_shape shape = shape_of(config, cooperative);
   struct launch_attributes attributes;
   CUresult result = launch_attributes_read(config->attrs, config->numAttrs, &attributes, &shape);
   if (!result) result = stream_for_work(config->hStream, per_thread, &stream);
-  if (!result) result = function_resolve(f, &function, &wire);
-  if (!result) result = session_crossed();
+  if (!result) result = function_resolve(f, &function, &function_on_wire);
+  // The stream and the function must be of one device.
+  if (!result) result = session_mixed_error();
   if (!result) result = check_context(function, stream);
-  if (!result) result = launch_check(function, wire, &shape);
-  if (result) return result;
+  if (!result) result = launch_check(function, function_on_wire, &shape);
+  if (result) return stream_leave_room(result);
   uint32_t size = function->parameter_bytes;
-  if (size > LAUNCH_PARAMETERS_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (size > LAUNCH_PARAMETERS_MAX) return stream_leave_room(CUDA_ERROR_INVALID_VALUE);
   unsigned char small[size && size <= PACK_ON_STACK ? size : 1];
   unsigned char *packed = size <= PACK_ON_STACK ? small : malloc(size);
-  if (!packed) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!packed) return stream_leave_room(CUDA_ERROR_OUT_OF_MEMORY);
   result = launch_pack(function, kernelParams, extra, packed);
   if (!result) result = host_share_named(packed, size);
   CUresult captured = CAPTURE_NONE;
   if (!result && capture_active())
     captured = recorder->launch(stream, f, config, shape.cooperative, packed, size);
   if (!result && captured == CAPTURE_NONE) {
-    const _Bool shared = library_hand_over(function, packed, size);
-    result = post(function, wire, stream, &shape, &attributes, packed);
-    if (shared) pages_handed_over();
+    struct session *session = session_here();
+    const _Bool handed_over = library_hand_over(session, function, packed, size);
+    result = post(session, function, function_on_wire, stream, &shape, &attributes, packed);
+    if (handed_over) pages_handed_over();
     for (int i = 0; i < 2 && !result; i++)
       if (attributes.events[i]) event_recorded(attributes.events[i], stream);
-  } else if (!result) {
-    result = captured;
+  } else {
+    result = stream_leave_room(result ? result : captured);
   }
   if (packed != small) free(packed);
   return result;

@@ -22,8 +22,9 @@ CUresult launch_pack(const struct function *function, void **kernelParams, void 
                      unsigned char *packed);
 
 // Checks a launch without making it, its attributes included: launch_attributes_read and
-// launch_check (internal.h), with their errors. `wire` is the server's handle of the function.
-CUresult launch_check_config(struct function *function, uint64_t wire, const CUlaunchConfig *config,
-                             _Bool cooperative);
+// launch_check (internal.h), with their errors. `function_on_wire` is the server's handle
+// of the function.
+CUresult launch_check_config(struct function *function, uint64_t function_on_wire,
+                             const CUlaunchConfig *config, _Bool cooperative);
 
 #endif

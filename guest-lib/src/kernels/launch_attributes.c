@@ -40,7 +40,7 @@ static _Bool read_one(const CUlaunchAttribute *given, uint64_t *word, struct lau
       shape->cluster[1] = value->clusterDim.y;
       shape->cluster[2] = value->clusterDim.z;
       if (!shape->cluster[0] || !shape->cluster[1] || !shape->cluster[2])
-        *result = CUDA_ERROR_INVALID_VALUE;
+        *result = CUDA_ERROR_INVALID_CLUSTER_SIZE;
       word[0] = two(shape->cluster[0], shape->cluster[1]);
       word[1] = shape->cluster[2];
       return 1;
@@ -81,7 +81,7 @@ static _Bool read_one(const CUlaunchAttribute *given, uint64_t *word, struct lau
       return 1;
     default:
       log_warn("launch attribute %d is not served", (int)given->id);
-      *result = CUDA_ERROR_NOT_SUPPORTED;
+      *result = abi_launch_attribute_refusal(given->id);
       return 0;
   }
 }

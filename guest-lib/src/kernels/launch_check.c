@@ -2,7 +2,6 @@
 #include "kernels/function.h"
 #include "kernels/internal.h"
 #include "kernels/launch.h"
-#include "session/context.h"
 #include "session/device.h"
 #include "setup/log.h"
 
@@ -14,7 +13,7 @@
 
 static CUresult check_device(const struct launch_shape *shape, uint64_t *threads) {
   // Those that the server did not tell are 0.
-  const int *limits = device_get(context_current()->device)->attributes;
+  const int *limits = device_get(device_here())->attributes;
   *threads = 1;
   for (int i = 0; i < 3; i++) {
     unsigned grid = shape->grid[i], block = shape->block[i];
@@ -37,9 +36,8 @@ static CUresult check_resident(struct function *function, uint64_t wire,
   CUresult result =
       function_occupancy(session_here(), function, wire, threads, shape->shared, 0, &fit);
   if (result) return result;
-  uint64_t most =
-      (uint64_t)fit * (unsigned)device_attribute(context_current()->device,
-                                                 CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  uint64_t most = (uint64_t)fit * (unsigned)device_attribute(
+                                      device_here(), CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   uint64_t blocks = (uint64_t)shape->grid[0] * shape->grid[1];
   if (blocks > most || blocks * shape->grid[2] > most) {
     log_debug("%s: more blocks than can be resident at once, which are %llu", function->name,
@@ -53,12 +51,15 @@ static CUresult check_resident(struct function *function, uint64_t wire,
 // set for the function.
 static CUresult check_cluster(struct function *function, const struct launch_shape *shape) {
   const unsigned *cluster = shape->cluster;
-  unsigned required[3];
+  unsigned required[3], set = 0;
   for (int i = 0; i < 3; i++) {
     int value = function->attributes[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH + i];
-    required[i] = value > 0 ? (unsigned)value : 1;
+    required[i] = value > 0 ? (unsigned)value : 0;
+    set += value > 0;
   }
-  _Bool is_required = function->attributes[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] > 0;
+  // A function's are set one after the other.
+  const _Bool is_required = set != 0;
+  if (is_required && set != 3 && !cluster[0]) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   if (is_required && cluster[0] && !function->cluster_set)
     for (int i = 0; i < 3; i++)
       if (cluster[i] != required[i]) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
@@ -73,10 +74,19 @@ static CUresult check_cluster(struct function *function, const struct launch_sha
   uint64_t blocks = (uint64_t)cluster[0] * cluster[1];
   if (blocks > most || blocks * cluster[2] > most) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   if (blocks * cluster[2] > 1 &&
-      device_attribute(context_current()->device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) < 9)
+      device_attribute(device_here(), CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) < 9)
     return CUDA_ERROR_NOT_SUPPORTED;
   for (int i = 0; i < 3; i++)
     if (shape->grid[i] % cluster[i]) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  return CUDA_SUCCESS;
+}
+
+// Of every launch: what is known of the function is not called for.
+static inline CUresult attribute_of(struct function *function, uint64_t wire,
+                                    CUfunction_attribute attribute, int *value) {
+  if (!(function->attributes_known & 1u << attribute))
+    return function_attribute(session_here(), function, wire, attribute, value);
+  *value = function->attributes[attribute];
   return CUDA_SUCCESS;
 }
 
@@ -86,18 +96,17 @@ CUresult launch_check(struct function *function, uint64_t wire, const struct lau
   if (result) return result;
   if (!function->described) {
     // Nothing is asked for the sake of what only a program's own mistake could make fail.
-    if (threads <= THREADS_ALWAYS && !shape->shared && !shape->cooperative && !shape->cluster[0])
+    if (threads <= THREADS_ALWAYS && !shape->shared && !shape->cooperative && !shape->cluster[0] &&
+        !function->cluster_set)
       return CUDA_SUCCESS;
     if ((result = function_describe(session_here(), function, wire))) return result;
   }
   int most;
-  result = function_attribute(session_here(), function, wire,
-                              CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &most);
+  result = attribute_of(function, wire, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &most);
   if (result) return result;
   if (threads > (unsigned)most) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   if (shape->shared) {
-    result = function_attribute(session_here(), function, wire,
-                                CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &most);
+    result = attribute_of(function, wire, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &most);
     if (result) return result;
     if (shape->shared > (unsigned)(most > 0 ? most : 0)) return CUDA_ERROR_INVALID_VALUE;
   }

@@ -17,9 +17,7 @@ static CUresult share(struct module *there, const struct global *global) {
   CUresult result = module_find_global(there, global->name, &found);
   if (result) return result;
   if (found->size != global->size) return CUDA_ERROR_INVALID_IMAGE;
-  struct thread_session before = session_switch(there->session);
-  pages_variable_lies(session_here(), global->address, found->address);
-  session_back(before);
+  pages_variable_lies(there->session, global->address, found->address);
   return CUDA_SUCCESS;
 }
 
@@ -39,7 +37,7 @@ CUresult library_share_all(struct module *there) {
   return result;
 }
 
-static void bring_of(const struct function *function) {
+static void bring_of(struct session *session, const struct function *function) {
   pthread_mutex_lock(&module_lock);
   const struct module *module = handle_object(WIRE_KIND_MODULE, function->module);
   const struct module *first = module && module->first ? module->first : module;
@@ -48,8 +46,8 @@ static void bring_of(const struct function *function) {
     if (global->managed && global->in_use && count < 16) addresses[count++] = global->address;
   pthread_mutex_unlock(&module_lock);
   // More than a few are brought with all that there are.
-  if (count == 16) return pages_bring_variables();
-  for (uint64_t i = 0; i < count; i++) pages_bring_variable(addresses[i]);
+  if (count == 16) return pages_bring_variables(session);
+  for (uint64_t i = 0; i < count; i++) pages_bring_variable(session, addresses[i]);
 }
 
 static void bring_named(struct session *session, unsigned char *parameters, uint32_t size) {
@@ -58,23 +56,23 @@ static void bring_named(struct session *session, unsigned char *parameters, uint
     memcpy(&value, parameters + at, sizeof value);
     uint64_t here = pages_variable_here(session, value);
     if (!here) continue;
-    pages_bring_variable(value);
+    pages_bring_variable(session, value);
     memcpy(parameters + at, &here, sizeof here);
   }
 }
 
-_Bool library_bring_and_hand_over(const struct function *function, unsigned char *parameters,
-                                  uint32_t size) {
-  if (parameters) bring_named(session_here(), parameters, size);
+_Bool library_bring_and_hand_over(struct session *session, const struct function *function,
+                                  unsigned char *parameters, uint32_t size) {
+  if (parameters) bring_named(session, parameters, size);
   // Another thread may want them on another device.
   for (;;) {
     uint64_t moves = pages_moves;
     if (function)
-      bring_of(function);
+      bring_of(session, function);
     else
-      pages_bring_variables();
+      pages_bring_variables(session);
     if (pages_moves != moves) continue;
-    _Bool shared = pages_hand_over();
+    _Bool shared = pages_hand_over(session);
     if (pages_moves == moves) return shared;
     if (shared) pages_handed_over();
   }

@@ -27,17 +27,17 @@ CUresult library_function_here(struct function **function);
 CUresult library_share_beside(struct module *module, const struct global *global);
 // Does so with all such variables for a library that has just been loaded on another device.
 CUresult library_share_all(struct module *there);
-// To be called before work is put on a stream of the thread's session: does what pages_hand_over
+// To be called before work is put on a stream of the session: does what pages_hand_over
 // (pages/pages.h) does and returns what that returns. Managed variables of the kernel's library, or
 // of all libraries where `function` is NULL, are brought to the device first. Where the device has
 // one at another address, parameters that name it are changed to that. No lock may be held.
-_Bool library_bring_and_hand_over(const struct function *function, unsigned char *parameters,
-                                  uint32_t size);
+_Bool library_bring_and_hand_over(struct session *session, const struct function *function,
+                                  unsigned char *parameters, uint32_t size);
 // The same, and cheap where there is one session or no managed variable in use.
-static inline _Bool library_hand_over(const struct function *function, unsigned char *parameters,
-                                      uint32_t size) {
-  if (!sessions_many() || !pages_variables) return pages_hand_over();
-  return library_bring_and_hand_over(function, parameters, size);
+static inline _Bool library_hand_over(struct session *session, const struct function *function,
+                                      unsigned char *parameters, uint32_t size) {
+  if (!sessions_many() || !pages_variables) return pages_hand_over(session);
+  return library_bring_and_hand_over(session, function, parameters, size);
 }
 // Ends the library on all other devices where it is loaded. module_lock is held.
 void library_end_beside(struct module *module);

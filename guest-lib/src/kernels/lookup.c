@@ -169,7 +169,7 @@ static CUresult ask_global(struct module *module, const char *name, struct globa
   struct answer answer;
   answer_init(&answer);
   CUresult result =
-      ask_ModuleGlobal(session_here(), module->wire, name, (uint32_t)strlen(name), &answer);
+      ask_ModuleGlobal(module->session, module->wire, name, (uint32_t)strlen(name), &answer);
   if (!result) {
     const struct wire_ModuleGlobal_reply *reply = answer.reply;
     *found = module_add_global(module, name, (uint32_t)strlen(name), reply->address, reply->size,
@@ -196,9 +196,9 @@ static CUresult take_into_use(struct module *module, struct global *global) {
   struct thread_session before = session_switch(module->session);
   if (global->managed) {
     if (pages_variables) pages_send_home(global->address);
-    result = pages_share_variable(global->address, global->size);
+    result = pages_share_variable(module->session, global->address, global->size);
   }
-  if (!result) memory_add_variable(global->address, global->size, global->managed);
+  if (!result) memory_add_variable(module->session, global->address, global->size, global->managed);
   session_back(before);
   if (result) return result;
   global->in_use = 1;

@@ -127,7 +127,7 @@ static void free_globals(struct module *module) {
   while (module->globals) {
     struct global *global = module->globals;
     module->globals = global->next;
-    if (global->in_use) memory_remove_variable(global->address);
+    if (global->in_use) memory_remove_variable(module->session, global->address);
     free(global->name);
     free(global);
   }
@@ -177,7 +177,7 @@ static CUresult forget_module(struct module *module, _Bool tell) {
     function_free(function);
   }
   CUresult result =
-      tell && module->wire ? put_ModuleUnload(session_here(), module->wire) : CUDA_SUCCESS;
+      tell && module->wire ? put_ModuleUnload(module->session, module->wire) : CUDA_SUCCESS;
   // Indices can be used again now that their end is in the batch.
   for (uint32_t i = 0; i < module->listed; i++) {
     uint64_t own = module->kernels[i].function;
@@ -221,14 +221,18 @@ static CUresult ask_open(struct session *session, uint64_t wire, const struct mo
 // Its bytes go first where the server is not likely to have them, and again where it says so.
 static CUresult ask_for(const struct module *module, const struct image *image, int library,
                         struct answer *answer) {
-  struct session *session = session_here();
-  CUresult result = image_goes_along(session, image) ? image_send(session, image) : CUDA_SUCCESS;
+  struct session *session = module->session;
+  const _Bool along = image_goes_along(session, image);
+  CUresult result = along ? image_send(session, image) : CUDA_SUCCESS;
   if (!result) result = ask_open(session, module->own, module, library, answer);
+  if (along) image_arrived(session, image);
   const struct wire_ModuleOpen_reply *reply = answer->reply;
   if (result || reply->state != WIRE_MODULE_WANTED) return result;
   answer_free(answer);
   result = image_send(session, image);
-  return result ? result : ask_open(session, module->own, module, library, answer);
+  if (!result) result = ask_open(session, module->own, module, library, answer);
+  image_arrived(session, image);
+  return result;
 }
 
 static struct module *new_module(struct session *session, const struct image *image, int library,
@@ -258,7 +262,8 @@ static struct module *new_module(struct session *session, const struct image *im
 static const char no_ptx[] =
     ". It has no PTX, which runs on newer GPUs, too, and is all that a software device executes: "
     "build it with nvcc -gencode arch=compute_80,code=compute_80; for CuPy set "
-    "CUPY_COMPILE_WITH_PTX=1; Numba makes PTX where nvidia-nvjitlink is not installed";
+    "CUPY_COMPILE_WITH_PTX=1, for Numba LD_PRELOAD to Outboard's keep-ptx/libnvJitLink.so.13 (CUDA "
+    "12: .so.12); `outboard run` does both where its program is python itself";
 
 // Once also to who started the program: it may only see that a library fails. Libraries that try
 // one image after the other are not to fill the screen.
@@ -267,7 +272,7 @@ static void say_unfit(const struct image *image) {
   char held[256];
   image_describe(image, held, sizeof held);
   int device = device_here();
-  char text[900];
+  char text[1024];
   snprintf(text, sizeof text,
            "no kernel of a module can run: it holds %s, and the device is of compute capability "
            "%d.%d (%s)%s",
@@ -282,12 +287,12 @@ static void say_unfit(const struct image *image) {
 
 CUresult module_load(struct image *image, int library, const struct jit *jit, _Bool kept,
                      uint64_t *out) {
-  struct module *module = new_module(session_here(), image, library, jit, kept);
+  struct session *session = session_here();
+  struct module *module = new_module(session, image, library, jit, kept);
   if (!module) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t handle = module->own;
   uint32_t index;
   struct answer asked = {0}, *answer = &asked;
-  struct session *session = session_here();
   CUresult result = !jit->count && expected_take(session, image, &answer, &index)
                         ? put_ModuleTake(session, handle, index)
                         : ask_for(module, image, library, answer);
@@ -336,10 +341,10 @@ CUresult module_end(struct module *module) { return forget_module(module, 1); }
 CUresult module_revive(struct module *module) {
   if (module->wire) return CUDA_SUCCESS;
   struct thread_session before = session_switch(module->session);
-  uint64_t wire = handle_mint(session_here(), WIRE_KIND_MODULE, module);
+  uint64_t wire = handle_mint(module->session, WIRE_KIND_MODULE, module);
   struct answer answer = {0};
   CUresult result =
-      wire ? ask_open(session_here(), wire, module, 1, &answer) : CUDA_ERROR_OUT_OF_MEMORY;
+      wire ? ask_open(module->session, wire, module, 1, &answer) : CUDA_ERROR_OUT_OF_MEMORY;
   const struct wire_ModuleOpen_reply *reply = answer.reply;
   if (!result && reply->state != WIRE_MODULE_LOADED) result = CUDA_ERROR_INVALID_HANDLE;
   answer_free(&answer);
@@ -378,40 +383,70 @@ static CUresult unload(const void *handle) {
   return result;
 }
 
-static void forget(uint64_t handle, void *object, void *context) {
+static void forget(uint64_t handle, void *object, void *session) {
   (void)handle;  // one of two that may lead here
   struct module *module = object;
-  uint64_t only = context ? *(uint64_t *)context : 0;
-  if (only && module->context != only) return;
-  if (module->session != session_here()) return;
-  if (only || module->context)
-    forget_module(module, only != 0);
+  if (module->session != session) return;
+  if (module->context)
+    forget_module(module, 0);
   else
     detach_library(module);
 }
 
 void module_forget_all(struct session *session) {
   expected_forget(session);
-  handle_each(WIRE_KIND_MODULE, forget, NULL);
+  handle_each(session, WIRE_KIND_MODULE, forget, session);
 }
-void module_destroy_of(uint64_t context) { handle_each(WIRE_KIND_MODULE, forget, &context); }
+
+static void destroy(uint64_t handle, void *object, void *context) {
+  (void)handle;
+  struct module *module = object;
+  if (module->context == *(uint64_t *)context) forget_module(module, 1);
+}
+
+void module_destroy_of(struct session *session, uint64_t context) {
+  handle_each(session, WIRE_KIND_MODULE, destroy, &context);
+}
+
+// What this program's devices can use. A library is loaded on each that uses it, from one image.
+static struct selection usable_here(const struct jit *jit) {
+  struct selection selection = {0};
+  // The program may choose an architecture itself, and the driver what it makes that of.
+  for (unsigned i = 0; i < jit->count; i++)
+    if (jit->options[i] == CU_JIT_TARGET) return selection;
+  for (int device = 0; device < device_count(); device++)
+    selection_add(&selection,
+                  device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+                  device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+  return selection;
+}
+
+static CUresult load_data(const void *code, int library, const struct jit *jit, void *out) {
+  struct image image;
+  struct selection usable = usable_here(jit);
+  return load_and_free(image_read(code, &usable, &image), &image, library, jit, out);
+}
+
+static CUresult load_file(const char *path, int library, const struct jit *jit, void *out) {
+  struct image image;
+  struct selection usable = usable_here(jit);
+  return load_and_free(image_read_file(path, &usable, &image), &image, library, jit, out);
+}
 
 // ---- entry points: modules ---------------------------------------------------------------------
 
 static const struct jit no_jit;
 
 CUresult guest_cuModuleLoadData(CUmodule *module, const void *image) {
-  struct image read;
   if (!module) return CUDA_ERROR_INVALID_VALUE;
-  return load_and_free(image_read(image, &read), &read, 0, &no_jit, module);
+  return load_data(image, 0, &no_jit, module);
 }
 
 CUresult guest_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
                                   CUjit_option *options, void **optionValues) {
-  struct image read;
   if (!module || (numOptions && (!options || !optionValues))) return CUDA_ERROR_INVALID_VALUE;
   struct jit jit = jit_begin(numOptions, options, optionValues);
-  return load_and_free(image_read(image, &read), &read, 0, &jit, module);
+  return load_data(image, 0, &jit, module);
 }
 
 CUresult guest_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
@@ -419,9 +454,8 @@ CUresult guest_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
 }
 
 CUresult guest_cuModuleLoad(CUmodule *module, const char *fname) {
-  struct image read;
   if (!module) return CUDA_ERROR_INVALID_VALUE;
-  return load_and_free(image_read_file(fname, &read), &read, 0, &no_jit, module);
+  return load_file(fname, 0, &no_jit, module);
 }
 
 CUresult guest_cuModuleUnload(CUmodule hmod) { return unload(hmod); }
@@ -441,11 +475,10 @@ CUresult guest_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_opt
                                  CUlibraryOption *libraryOptions, void **libraryOptionValues,
                                  unsigned int numLibraryOptions) {
   (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
-  struct image read;
   if (!library || (numJitOptions && (!jitOptions || !jitOptionsValues)))
     return CUDA_ERROR_INVALID_VALUE;
   struct jit jit = jit_begin(numJitOptions, jitOptions, jitOptionsValues);
-  return load_and_free(image_read(code, &read), &read, 1, &jit, library);
+  return load_data(code, 1, &jit, library);
 }
 
 CUresult guest_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
@@ -453,11 +486,10 @@ CUresult guest_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
                                      unsigned int numJitOptions, CUlibraryOption *libraryOptions,
                                      void **libraryOptionValues, unsigned int numLibraryOptions) {
   (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
-  struct image read;
   if (!library || (numJitOptions && (!jitOptions || !jitOptionsValues)))
     return CUDA_ERROR_INVALID_VALUE;
   struct jit jit = jit_begin(numJitOptions, jitOptions, jitOptionsValues);
-  return load_and_free(image_read_file(fileName, &read), &read, 1, &jit, library);
+  return load_file(fileName, 1, &jit, library);
 }
 
 CUresult guest_cuLibraryUnload(CUlibrary library) { return unload(library); }

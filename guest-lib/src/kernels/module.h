@@ -35,8 +35,7 @@ struct function {
 // To be called after a reset of the context: ends all modules of the session, as its server has
 // none of them any more. Libraries stay, and are loaded again when they are used.
 void module_forget_all(struct session *session);
-// Unloads the modules that were loaded in a created context, which ends. The thread is in its
-// session.
-void module_destroy_of(uint64_t context);
+// Unloads the modules that were loaded in a created context of the session, which ends.
+void module_destroy_of(struct session *session, uint64_t context);
 
 #endif

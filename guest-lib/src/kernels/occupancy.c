@@ -40,12 +40,12 @@ static int threads_of(int warps, int most) {
   return warps * WIRE_WARP < most ? warps * WIRE_WARP : most;
 }
 
-static CUresult ask(uint64_t wire, unsigned flags, const struct wire_block_shape *shapes,
-                    uint32_t count, uint8_t *blocks) {
+static CUresult ask(struct session *session, uint64_t wire, unsigned flags,
+                    const struct wire_block_shape *shapes, uint32_t count, uint8_t *blocks) {
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_Occupancies(session_here(), wire, flags, shapes,
-                                    count * (uint32_t)sizeof *shapes, &answer);
+  CUresult result =
+      ask_Occupancies(session, wire, flags, shapes, count * (uint32_t)sizeof *shapes, &answer);
   if (!result) {
     const struct wire_Occupancies_reply *reply = answer.reply;
     if (reply->blocks_size == count && reply->reply.header.size - sizeof *reply >= count)
@@ -98,13 +98,13 @@ void function_forget_occupancy(struct function *function) {
 }
 
 // For blocks of every number of warps with `shared` bytes each.
-static CUresult table_for(struct function *function, uint64_t wire, int most, size_t shared,
-                          unsigned flags, uint8_t *blocks) {
+static CUresult table_for(struct session *session, struct function *function, uint64_t wire,
+                          int most, size_t shared, unsigned flags, uint8_t *blocks) {
   if (recall(function, shared, flags, blocks)) return CUDA_SUCCESS;
   struct wire_block_shape shapes[WIRE_OCCUPANCY_SIZES];
   for (int i = 0; i < WIRE_OCCUPANCY_SIZES; i++)
     shapes[i] = (struct wire_block_shape){(uint32_t)threads_of(i + 1, most), 0, shared};
-  CUresult result = ask(wire, flags, shapes, WIRE_OCCUPANCY_SIZES, blocks);
+  CUresult result = ask(session, wire, flags, shapes, WIRE_OCCUPANCY_SIZES, blocks);
   if (!result) function_add_occupancy(function, shared, flags, blocks);
   return result;
 }
@@ -129,7 +129,7 @@ CUresult function_occupancy(struct session *session, struct function *function, 
   *blocks = 0;
   if (!warps) return CUDA_SUCCESS;
   uint8_t table[WIRE_OCCUPANCY_SIZES];
-  if ((result = table_for(function, wire, most, shared, flags, table))) return result;
+  if ((result = table_for(session, function, wire, most, shared, flags, table))) return result;
   *blocks = table[warps - 1];
   return *blocks == WIRE_OCCUPANCY_UNKNOWN ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -169,7 +169,8 @@ CUresult guest_cuOccupancyMaxPotentialBlockSizeWithFlags(
       flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
     return CUDA_ERROR_INVALID_VALUE;
   int allowed;
-  if ((result = most_threads(session_here(), function, wire, &allowed))) return result;
+  struct session *session = session_here();  // before a function of the program makes calls
+  if ((result = most_threads(session, function, wire, &allowed))) return result;
   int most = blockSizeLimit > 0 && blockSizeLimit < allowed ? blockSizeLimit : allowed;
   int count = warps_of(most, most);
   uint8_t blocks[WIRE_OCCUPANCY_SIZES];
@@ -184,10 +185,10 @@ CUresult guest_cuOccupancyMaxPotentialBlockSizeWithFlags(
       varies = varies || shapes[i].shared != shapes[count - 1].shared;
     }
     if (!varies && count) dynamicSMemSize = shapes[0].shared;
-    result = varies ? ask(wire, flags, shapes, (uint32_t)count, blocks)
-                    : table_for(function, wire, allowed, dynamicSMemSize, flags, blocks);
+    result = varies ? ask(session, wire, flags, shapes, (uint32_t)count, blocks)
+                    : table_for(session, function, wire, allowed, dynamicSMemSize, flags, blocks);
   } else {
-    result = table_for(function, wire, allowed, dynamicSMemSize, flags, blocks);
+    result = table_for(session, function, wire, allowed, dynamicSMemSize, flags, blocks);
   }
   if (result) return result;
   int best_threads = 0, best_block = 0, best_blocks = 0;

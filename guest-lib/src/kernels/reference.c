@@ -58,6 +58,7 @@ static struct reference *add(uint64_t module, const char *name, _Bool surface) {
   reference->surface = surface;
   reference->format = CU_AD_FORMAT_FLOAT;
   reference->channels = 1;
+  for (int i = 0; i < 3; i++) reference->settings.addressMode[i] = CU_TR_ADDRESS_MODE_CLAMP;
   reference->next = references;
   references = reference;
   return reference;
@@ -196,9 +197,12 @@ static CUresult bind_array(CUtexref handle, const struct array *array, unsigned 
                            const CUDA_RESOURCE_DESC *resource) {
   struct reference *reference = begin(handle);
   if (!reference) return CUDA_ERROR_INVALID_VALUE;
-  if (!array || flags != REFERENCE_OVERRIDE_FORMAT) return end(CUDA_ERROR_INVALID_VALUE);
-  reference->format = array->descriptor.Format;
-  reference->channels = array->descriptor.NumChannels;
+  const unsigned override = REFERENCE_OVERRIDE_FORMAT;
+  if (!array || flags & ~override) return end(CUDA_ERROR_INVALID_VALUE);
+  if (flags & override) {
+    reference->format = array->descriptor.Format;
+    reference->channels = array->descriptor.NumChannels;
+  }
   return end_change(reference, bind(reference, resource));
 }
 

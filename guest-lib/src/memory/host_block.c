@@ -11,9 +11,9 @@
 #include "session/session.h"
 #include "wire.h"
 
-#define PAGES_PER_GRANULE (WIRE_GRANULE / WIRE_PAGE)
-// Larger allocations get granules of their own.
-#define SMALL_MAX (WIRE_GRANULE / 2)
+static unsigned pages_per_block(void) { return (unsigned)(window_block() / WIRE_PAGE); }
+// Larger allocations get blocks of their own.
+static uint64_t small_max(void) { return window_block() / 2; }
 
 struct host_block {
   struct holding holding;
@@ -36,9 +36,8 @@ static _Bool find(struct holding *holding, uint64_t address, struct allocation *
   return host_find_allocation(address, found);
 }
 
-static void forget(struct holding *holding) {
+static void forget(struct session *session, struct holding *holding) {
   struct host_block *block = (struct host_block *)holding;
-  struct session *session = session_here();
   if (!block->mapped[session->number]) return;
   host_forget_block(session, block);
   block->mapped[session->number] = 0;
@@ -49,7 +48,7 @@ static void forget(struct holding *holding) {
 static const struct holding_kind kind = {find, forget, NULL};
 
 static struct host_block *block_at(uint64_t address) {
-  struct holding *holding = window_is_host(address) ? window_at(address) : NULL;
+  struct holding *holding = window_in_host_part(address) ? window_at(address) : NULL;
   return holding && holding->kind == &kind ? (struct host_block *)holding : NULL;
 }
 
@@ -67,8 +66,8 @@ const void *host_block_owner(uint64_t address) {
 }
 
 static struct host_block *make(uint64_t size, _Bool small) {
-  struct host_block *block = calloc(1, sizeof *block + (small ? PAGES_PER_GRANULE : 0));
-  uint64_t bytes = (size + WIRE_GRANULE - 1) & ~(WIRE_GRANULE - 1), address;
+  struct host_block *block = calloc(1, sizeof *block + (small ? pages_per_block() : 0));
+  uint64_t bytes = (size + window_block() - 1) & ~(window_block() - 1), address;
   if (!block || bytes < size || !window_take_host(bytes, &address)) {
     free(block);
     return NULL;
@@ -76,7 +75,6 @@ static struct host_block *make(uint64_t size, _Bool small) {
   block->holding = (struct holding){.address = address, .size = bytes, .kind = &kind};
   block->small = small;
   window_put(&block->holding);
-  block->holding.session = NULL;
   host_blocks++;
   return block;
 }
@@ -111,9 +109,9 @@ struct host_block *host_block_make(uint64_t size, const void *owner) {
 
 // Returns the first of `pages` free pages in a row, or -1.
 static int find_pages(const struct host_block *block, unsigned pages) {
-  if (PAGES_PER_GRANULE - block->used < pages) return -1;
+  if (pages_per_block() - block->used < pages) return -1;
   unsigned run = 0;
-  for (unsigned i = 0; i < PAGES_PER_GRANULE; i++) {
+  for (unsigned i = 0; i < pages_per_block(); i++) {
     run = block->taken[i] ? 0 : run + 1;
     if (run == pages) return (int)(i + 1 - pages);
   }
@@ -126,7 +124,7 @@ static struct host_block *take_small(size_t size, uint64_t *address) {
   int at = -1;
   while (block && (at = find_pages(block, pages)) < 0) block = block->next_small;
   if (!block) {
-    block = make(WIRE_GRANULE, 1);
+    block = make(window_block(), 1);
     if (!block) return NULL;
     block->next_small = small_blocks;
     small_blocks = block;
@@ -140,7 +138,7 @@ static struct host_block *take_small(size_t size, uint64_t *address) {
 
 struct host_block *host_block_take(size_t size, uint64_t *address) {
   struct host_block *block;
-  if (size <= SMALL_MAX) {
+  if (size <= small_max()) {
     block = take_small(size, address);
   } else {
     block = make(size, 0);

@@ -104,14 +104,14 @@ static struct host_range *on_device_locked(uint64_t address) {
   if (base) {
     range = find_locked(base);
     if (range && address - range->device >= range->size) range = NULL;
-  } else if (window_is_host(address)) {
+  } else if (window_in_host_part(address)) {
     range = find_locked((const void *)(uintptr_t)address);
   }
   return range;
 }
 
 _Bool host_find_on_device(uint64_t address, struct host_range *found) {
-  if (!window_is_host(address)) return 0;
+  if (!window_in_host_part(address)) return 0;
   pthread_mutex_lock(&memory_lock);
   struct host_range *range = on_device_locked(address);
   if (range) *found = *range;
@@ -152,7 +152,7 @@ const void *host_on_device_slow(const void *pointer) {
 
 void *host_view(const void *pointer) {
   uint64_t address = (uint64_t)(uintptr_t)pointer;
-  return window_is_host(address) ? host_block_view(address) : (void *)(uintptr_t)pointer;
+  return window_in_host_part(address) ? host_block_view(address) : (void *)(uintptr_t)pointer;
 }
 
 static _Atomic unsigned users;
@@ -252,14 +252,16 @@ CUresult host_share_named(const unsigned char *parameters, uint32_t size) {
   // Managed memory is the only device's, where there is one.
   _Bool managed = sessions_many() && pages_ranges, variables = sessions_many() && variables_exist();
   if (!host_blocks && !managed && !variables) return CUDA_SUCCESS;
+  struct session *session = session_here();
   for (uint32_t at = 0; at + sizeof(uint64_t) <= size; at += sizeof(uint64_t)) {
     uint64_t value;
     memcpy(&value, parameters + at, sizeof value);
-    if (managed && window_has(value) && memory_bring_managed(value) == CUDA_ERROR_OUT_OF_MEMORY)
+    if (managed && window_has(value) &&
+        memory_bring_managed(session, value) == CUDA_ERROR_OUT_OF_MEMORY)
       return CUDA_ERROR_OUT_OF_MEMORY;
-    if (window_is_host(value) && host_share(session_here(), value) == CUDA_ERROR_OUT_OF_MEMORY)
+    if (window_in_host_part(value) && host_share(session, value) == CUDA_ERROR_OUT_OF_MEMORY)
       return CUDA_ERROR_OUT_OF_MEMORY;
-    if (variables && !window_has(value) && variable_is_out_of_reach(session_here(), value))
+    if (variables && !window_has(value) && variable_is_out_of_reach(session, value))
       return CUDA_ERROR_NOT_SUPPORTED;
   }
   return CUDA_SUCCESS;
@@ -269,7 +271,6 @@ _Bool host_find_allocation(uint64_t address, struct allocation *found) {
   const struct host_range *range = on_device_locked(address);
   if (!range || !range->shared) return 0;
   *found = (struct allocation){.kind = ALLOCATION_HOST,
-                               .session = range->session,
                                .device = device_of_session(range->session),
                                .address = range->device,
                                .size = range->size,

@@ -18,6 +18,11 @@
 
 // ---- limit.c ----
 
+// Rounds the limits of a session down to granules.
+void budget_round(struct session *session);
+
+// Whether so much is taken that the server is asked for more.
+_Bool memory_near_limit(struct session *session);
 // Do what memory_charge and memory_discharge do for pinned memory that the device reaches: of that,
 // only what is beyond the session's limit for pinned memory counts towards the other limit.
 _Bool memory_charge_pinned(struct session *session, uint64_t bytes);
@@ -59,7 +64,8 @@ void variables_forget_all(struct session *session);
 
 // ---- host_memory.c ----
 
-// Sets *found to the pinned memory that a device reaches at `address`. False when there is none.
+// Sets all of *found but the session to the pinned memory that a device reaches at `address`: it is
+// of no session. False when there is none.
 _Bool host_find_allocation(uint64_t address, struct allocation *found);
 // To be called after a reset of the context: ends the sharing of all that lies in the block with
 // the session's device, which has nothing there any more.

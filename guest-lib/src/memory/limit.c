@@ -1,18 +1,21 @@
 // How much device memory each session has and may have, and what was freed but may still be used by
 // work sent before.
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/notice.h"
 #include "guest_calls.h"
 #include "memory/internal.h"
-#include "memory/pools.h"
+#include "memory/pool_hooks.h"
 #include "session/session.h"
 #include "setup/log.h"
 #include "setup/size.h"
 #include "wire.h"
 #include "wire/batch.h"
+#include "wire/enter.h"
 #include "wire/order.h"
 
 // Memory that is leaving: it was freed, but work sent before may still use it. Once that work is
@@ -23,12 +26,13 @@ struct leaving {
   uint64_t beside;
   // What the sessions were sent until then whose devices may use it, too.
   uint64_t borrowers[SESSIONS_MAX];
-  void (*end)(void *object, _Bool tell);
+  void (*end)(struct session *session, void *object, _Bool tell);
   void *object;
 };
 
 struct budget {
   uint64_t limit;
+  _Bool asks;              // whether the server is asked near the limit
   uint64_t pinned_limit;   // of pinned memory, what does not count towards the limit
   uint64_t pinned;         // bytes of pinned memory that the device reaches
   uint64_t raised;         // what limits of the context were raised by
@@ -39,14 +43,17 @@ struct budget {
   size_t first, count, room;
 };
 
-_Bool budget_make(struct session *session) {
-  if (!session->budget) session->budget = calloc(1, sizeof *session->budget);
-  return session->budget != NULL;
+_Bool budget_make(struct session *session) { return session_part(session->budget); }
+
+void memory_join(struct session *session, uint64_t limit, uint64_t pinned, _Bool asks) {
+  session->budget->asks = asks;
+  session->budget->limit = limit;
+  session->budget->pinned_limit = pinned;
 }
 
-void memory_join(struct session *session, uint64_t limit, uint64_t pinned) {
-  session->budget->limit = limit & ~(uint64_t)(WIRE_GRANULE - 1);
-  session->budget->pinned_limit = pinned & ~(uint64_t)(WIRE_GRANULE - 1);
+void budget_round(struct session *session) {
+  session->budget->limit &= ~(window_granule() - 1);
+  session->budget->pinned_limit &= ~(window_granule() - 1);
 }
 
 uint64_t memory_limit(struct session *session) { return session->budget->limit; }
@@ -55,11 +62,35 @@ uint64_t memory_unused(struct session *session) {
   return budget->limit - budget->charged + budget->leaving_bytes;
 }
 
-_Bool memory_charge(struct session *session, uint64_t bytes) {
+_Bool memory_charge_made(struct session *session, uint64_t bytes) {
   struct budget *budget = session->budget;
   if (bytes > budget->limit || budget->charged > budget->limit - bytes) return 0;
   budget->charged += bytes;
   return 1;
+}
+
+// Whether the server has so much left.
+static _Bool there_is_room(struct session *session, uint64_t bytes) {
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_MemoryRoom(session, bytes, &answer);
+  // An error of earlier work is for a call that can tell it.
+  if (result && answer.result == CUDA_SUCCESS) guest_async_error(session, result);
+  _Bool room = answer.result != CUDA_ERROR_OUT_OF_MEMORY;
+  answer_free(&answer);
+  return room;
+}
+
+_Bool memory_near_limit(struct session *session) {
+  const struct budget *budget = session->budget;
+  return budget->asks && budget->charged > wire_near_limit(budget->limit);
+}
+
+_Bool memory_charge(struct session *session, uint64_t bytes) {
+  if (!memory_charge_made(session, bytes)) return 0;
+  if (!bytes || !memory_near_limit(session) || there_is_room(session, bytes)) return 1;
+  memory_discharge(session, bytes);
+  return 0;
 }
 
 void memory_discharge(struct session *session, uint64_t bytes) {
@@ -95,9 +126,9 @@ CUresult memory_raise(struct session *session, uint64_t bytes) {
   CUresult result = CUDA_SUCCESS;
   if (bytes > budget->raised) {
     uint64_t more = bytes - budget->raised;
-    if (!memory_charge(session, more)) {
+    if (!memory_charge_made(session, more)) {
       result = memory_make_room(session);
-      if (!result && !memory_charge(session, more)) result = CUDA_ERROR_OUT_OF_MEMORY;
+      if (!result && !memory_charge_made(session, more)) result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(session, more);
   } else {
@@ -116,10 +147,15 @@ void memory_log_shortage(struct session *session, uint64_t bytes) {
   size_write(bytes, wanted);
   size_write(budget->charged, used);
   size_write(budget->limit, limit);
-  log_write(atomic_exchange(&said, 1) ? LOG_WARN : LOG_ERROR,
-            "out of memory: %s (%llu bytes) wanted, and %s of the session's %s are in use. More is "
-            "to be had with OUTBOARD_MEMORY, as far as the server has it.",
-            wanted, (unsigned long long)bytes, used, limit);
+  char text[300];
+  snprintf(text, sizeof text,
+           "out of memory: %s (%llu bytes) wanted, and %s of the session's limit of %s are in use. "
+           "More is to be had with OUTBOARD_MEMORY (`outboard run --memory`), as far as the server "
+           "has it.",
+           wanted, (unsigned long long)bytes, used, limit);
+  _Bool again = atomic_exchange(&said, 1);
+  if (!again) notice_at_end("memory", text);
+  log_write(again ? LOG_WARN : LOG_ERROR, "%s", text);
 }
 
 // ---- what is leaving ---------------------------------------------------------------------------
@@ -155,7 +191,7 @@ void memory_release_settled(struct session *session) {
     budget->leaving_bytes -= first->beside;
     budget->beside -= first->beside;
     memory_discharge(session, first->beside);
-    first->end(first->object, 1);
+    first->end(session, first->object, 1);
   }
   if (!budget->count) budget->first = 0;
   memory_pools->release_settled();
@@ -201,7 +237,8 @@ CUresult memory_take_beside(struct session *session, uint64_t bytes) {
 }
 
 CUresult memory_leave_beside(struct session *session, uint64_t bytes,
-                             void (*end)(void *object, _Bool tell), void *object) {
+                             void (*end)(struct session *session, void *object, _Bool tell),
+                             void *object) {
   pthread_mutex_lock(&memory_lock);
   CUresult result = memory_room_to_leave(session) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   if (!result) {
@@ -216,7 +253,7 @@ void memory_forget_leaving(struct session *session) {
   struct budget *budget = session->budget;
   for (size_t i = 0; i < budget->count; i++) {
     const struct leaving *each = &budget->queue[budget->first + i];
-    if (each->end) each->end(each->object, 0);
+    if (each->end) each->end(session, each->object, 0);
   }
   budget->count = budget->first = 0;
   budget->leaving_bytes = 0;

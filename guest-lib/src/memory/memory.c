@@ -7,7 +7,7 @@
 #include "guest_calls.h"
 #include "memory/internal.h"
 #include "memory/peer.h"
-#include "memory/pools.h"
+#include "memory/pool_hooks.h"
 #include "memory/window.h"
 #include "pages/backing.h"
 #include "pages/page_ranges.h"
@@ -19,11 +19,11 @@
 #include "wire/enter.h"
 #include "wire/order.h"
 
-// Allocations of a granule or more get granules of their own; smaller ones share a granule in units
-// of 512 bytes, as the vendor's driver aligns them.
+// Allocations of more than half of window_block() get granules of their own; smaller ones share a
+// block of that size in units of 512 bytes, as the vendor's driver aligns them.
 #define UNIT 512
-#define UNITS_PER_GRANULE (WIRE_GRANULE / UNIT)
-#define SMALL_MAX (WIRE_GRANULE / 2)
+static unsigned units_per_block(void) { return (unsigned)(window_block() / UNIT); }
+static uint64_t small_max(void) { return window_block() / 2; }
 
 // What is known of an allocation beside its address.
 struct record {
@@ -44,19 +44,31 @@ struct block {
 
 struct small {
   unsigned free_units, leaving_units;
-  uint16_t first_free;                       // no free unit is before this one
-  uint8_t units[UNITS_PER_GRANULE];          // 0 free, 1 starts an allocation, 2 continues one
-  struct record records[UNITS_PER_GRANULE];  // at the unit where it starts
+  unsigned first_free;      // no free unit is before this one
+  uint8_t *units;           // 0 free, 1 starts an allocation, 2 continues one
+  struct record records[];  // at the unit where it starts; `units` lies behind them
 };
+
+static struct small *make_small(void) {
+  const size_t count = units_per_block();
+  struct small *small =
+      calloc(1, sizeof *small + count * (sizeof *small->records + sizeof *small->units));
+  if (!small) return NULL;
+  small->free_units = (unsigned)count;
+  small->units = (uint8_t *)(small->records + count);
+  return small;
+}
 
 pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *small_blocks;
 
-void memory_start(uint64_t window_base, uint64_t window_size, uint64_t limit, uint64_t pinned) {
+void memory_start(uint64_t window_base, uint64_t window_size, uint64_t granule) {
   // A quarter for pinned memory: addresses are plenty.
-  window_start(window_base, window_size, window_size / 4 & ~(uint64_t)(WIRE_GRANULE - 1));
+  const uint64_t block = granule > WIRE_GRANULE ? granule : WIRE_GRANULE;
+  window_start(window_base, window_size, window_size / 4 & ~(block - 1), granule);
   backing_start(window_base, window_size);
-  memory_join(session_here(), limit, pinned);
+  for (struct session *session = sessions; session < sessions_end(); session++)
+    budget_round(session);
 }
 
 uint64_t memory_next_id(void) {
@@ -79,17 +91,16 @@ static void open_managed(struct block *block) {
   if (block->holding.borrowers) pages_open_to(block->holding.address, block->holding.borrowers);
 }
 
-static CUresult new_block(uint64_t bytes, int device, enum allocation_kind kind,
-                          struct block **out) {
+static CUresult new_block(struct session *session, uint64_t bytes, int device,
+                          enum allocation_kind kind, struct block **out) {
   uint64_t address;
   struct block *block = calloc(1, sizeof *block);
-  struct session *session = session_here();
   if (!block || !memory_charge(session, bytes)) {
     free(block);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-  if (window_take(bytes, WIRE_GRANULE, &address)) {
+  if (window_take(bytes, window_block(), &address)) {
     result = kind == ALLOCATION_MANAGED ? pages_share(session, address, bytes) : CUDA_SUCCESS;
     if (!result)
       result = put_MemoryMap(session, address, bytes, device_get(device)->server_ordinal);
@@ -103,7 +114,8 @@ static CUresult new_block(uint64_t bytes, int device, enum allocation_kind kind,
     free(block);
     return result;
   }
-  block->holding = (struct holding){.address = address, .size = bytes, .kind = &block_kind};
+  block->holding =
+      (struct holding){.address = address, .size = bytes, .session = session, .kind = &block_kind};
   block->device = device;
   block->kind = kind;
   window_put(&block->holding);
@@ -138,7 +150,7 @@ static void end_block(struct session *session, struct block *block, _Bool tell) 
 static int find_units(struct small *small, unsigned units) {
   if (small->free_units < units) return -1;
   unsigned run = 0;
-  for (unsigned i = small->first_free; i < UNITS_PER_GRANULE; i++) {
+  for (unsigned i = small->first_free; i < units_per_block(); i++) {
     run = small->units[i] ? 0 : run + 1;
     if (run == units) return (int)(i + 1 - units);
   }
@@ -146,33 +158,32 @@ static int find_units(struct small *small, unsigned units) {
 }
 
 // Changes how many units of a block are free, and how many are leaving. While units are leaving and
-// all others are free, the granule counts as leaving.
+// all others are free, the block counts as leaving.
 static void count_units(struct session *session, struct small *small, int freed, int left) {
   _Bool before =
-      small->leaving_units && small->free_units + small->leaving_units == UNITS_PER_GRANULE;
+      small->leaving_units && small->free_units + small->leaving_units == units_per_block();
   small->free_units += (unsigned)freed;
   small->leaving_units += (unsigned)left;
   _Bool after =
-      small->leaving_units && small->free_units + small->leaving_units == UNITS_PER_GRANULE;
+      small->leaving_units && small->free_units + small->leaving_units == units_per_block();
   if (after != before)
-    memory_count_leaving(session, after ? (int64_t)WIRE_GRANULE : -(int64_t)WIRE_GRANULE);
+    memory_count_leaving(session, after ? (int64_t)window_block() : -(int64_t)window_block());
 }
 
-static CUresult allocate_small(uint64_t size, int device, enum allocation_kind kind,
-                               const struct record *record, uint64_t *address) {
+static CUresult allocate_small(struct session *session, uint64_t size, int device,
+                               enum allocation_kind kind, const struct record *record,
+                               uint64_t *address) {
   unsigned units = (unsigned)((size + UNIT - 1) / UNIT);
   struct block *block = small_blocks;
   int at = -1;
-  struct session *session = session_here();
   for (; block; block = block->next_small)
     if (block->device == device && block->holding.session == session && block->kind == kind &&
         (at = find_units(block->small, units)) >= 0)
       break;
   if (at < 0) {
-    struct small *small = calloc(1, sizeof *small);
+    struct small *small = make_small();
     if (!small) return CUDA_ERROR_OUT_OF_MEMORY;
-    small->free_units = UNITS_PER_GRANULE;
-    CUresult result = new_block(WIRE_GRANULE, device, kind, &block);
+    CUresult result = new_block(session, window_block(), device, kind, &block);
     if (result) {
       free(small);
       return result;
@@ -188,7 +199,7 @@ static CUresult allocate_small(uint64_t size, int device, enum allocation_kind k
   small->units[at] = 1;
   small->records[at] = *record;
   count_units(session, small, -(int)units, 0);
-  while (small->first_free < UNITS_PER_GRANULE && small->units[small->first_free])
+  while (small->first_free < units_per_block() && small->units[small->first_free])
     small->first_free++;
   *address = block->holding.address + (uint64_t)at * UNIT;
   return CUDA_SUCCESS;
@@ -196,31 +207,31 @@ static CUresult allocate_small(uint64_t size, int device, enum allocation_kind k
 
 static unsigned units_at(const struct small *small, unsigned at) {
   unsigned count = 1;
-  while (at + count < UNITS_PER_GRANULE && small->units[at + count] == 2) count++;
+  while (at + count < units_per_block() && small->units[at + count] == 2) count++;
   return count;
 }
 
-static void free_units(struct small *small, unsigned at) {
+static void free_units(struct session *session, struct small *small, unsigned at) {
   unsigned count = units_at(small, at);
   memset(small->units + at, 0, count);
-  count_units(session_here(), small, (int)count, -(int)count);
-  if (at < small->first_free) small->first_free = (uint16_t)at;
+  count_units(session, small, (int)count, -(int)count);
+  if (at < small->first_free) small->first_free = at;
 }
 
 // ---- freeing -----------------------------------------------------------------------------------
 
-// Releases an allocation in a block. The thread is in the block's session.
+// Releases an allocation in a block.
 static void release(struct block *block, uint64_t address) {
-  struct session *session = session_here();
+  struct session *session = block->holding.session;
   if (!block->small) {
     memory_count_leaving(session, -(int64_t)block->holding.size);
     end_block(session, block, 1);
     return;
   }
-  free_units(block->small, (unsigned)((address - block->holding.address) / UNIT));
+  free_units(session, block->small, (unsigned)((address - block->holding.address) / UNIT));
   // One empty block stays, so that a program that allocates and frees in turn does not map and
   // unmap each time.
-  if (block->small->free_units < UNITS_PER_GRANULE) return;
+  if (block->small->free_units < units_per_block()) return;
   if (block->kind != ALLOCATION_PLAIN) return end_block(session, block, 1);
   struct block **spare = &session->spare;
   if (*spare) end_block(session, *spare, 1);
@@ -255,19 +266,18 @@ CUresult memory_leave(uint64_t address, uint64_t *capacity) {
   if (!record) return CUDA_ERROR_INVALID_VALUE;
   struct block *block = block_at(address);
   // It may be freed on a stream of another device.
-  struct thread_session before = session_switch(block->holding.session);
+  struct session *session = block->holding.session;
   memory_pools->count_free(record->pool, record->size);
   record->size = 0;
   if (block->small) {
     unsigned at = (unsigned)((address - block->holding.address) / UNIT);
     unsigned units = units_at(block->small, at);
-    count_units(session_here(), block->small, 0, (int)units);
+    count_units(session, block->small, 0, (int)units);
     *capacity = (uint64_t)units * UNIT;
   } else {
     *capacity = block->holding.size;
-    memory_count_leaving(session_here(), (int64_t)block->holding.size);
+    memory_count_leaving(session, (int64_t)block->holding.size);
   }
-  session_back(before);
   return CUDA_SUCCESS;
 }
 
@@ -310,28 +320,27 @@ CUresult memory_make_room(struct session *session) {
 // ---- allocating --------------------------------------------------------------------------------
 
 uint64_t memory_capacity(uint64_t size) {
-  uint64_t unit = size <= SMALL_MAX ? UNIT : WIRE_GRANULE;
+  uint64_t unit = size <= small_max() ? UNIT : window_granule();
   return (size + unit - 1) & ~(unit - 1);
 }
 
-static CUresult allocate(uint64_t size, int device, uint64_t context, uint64_t pool,
-                         enum allocation_kind kind, uint64_t *address) {
-  struct session *session = session_here();
+static CUresult allocate(struct session *session, uint64_t size, int device, uint64_t context,
+                         uint64_t pool, enum allocation_kind kind, uint64_t *address) {
   memory_release_settled(session);
   struct record record = {size, context, pool, memory_next_id()};
-  if (size <= SMALL_MAX) return allocate_small(size, device, kind, &record, address);
+  if (size <= small_max()) return allocate_small(session, size, device, kind, &record, address);
   if (size > memory_limit(session)) return CUDA_ERROR_OUT_OF_MEMORY;
   struct block *block;
-  CUresult result = new_block(memory_capacity(size), device, kind, &block);
+  CUresult result = new_block(session, memory_capacity(size), device, kind, &block);
   if (result) return result;
   block->record = record;
   *address = block->holding.address;
   return CUDA_SUCCESS;
 }
 
-CUresult memory_allocate(uint64_t size, int device, uint64_t context, uint64_t pool,
-                         uint64_t *address) {
-  return allocate(size, device, context, pool, ALLOCATION_PLAIN, address);
+CUresult memory_allocate(struct session *session, uint64_t size, int device, uint64_t context,
+                         uint64_t pool, uint64_t *address) {
+  return allocate(session, size, device, context, pool, ALLOCATION_PLAIN, address);
 }
 
 CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *out) {
@@ -341,11 +350,11 @@ CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *ou
   struct session *session = session_here();
   if (sessions_many() && kind == ALLOCATION_MANAGED) peer_join_all(session);
   pthread_mutex_lock(&memory_lock);
-  CUresult result = allocate(size, device, context, 0, kind, &address);
+  CUresult result = allocate(session, size, device, context, 0, kind, &address);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     // What was freed counts as free: wait until nothing uses it any more, as freeing does locally.
     result = memory_make_room(session);
-    if (!result) result = allocate(size, device, context, 0, kind, &address);
+    if (!result) result = allocate(session, size, device, context, 0, kind, &address);
   }
   if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(session, size);
   pthread_mutex_unlock(&memory_lock);
@@ -357,33 +366,34 @@ CUresult memory_free(uint64_t address) {
   pthread_mutex_lock(&memory_lock);
   const struct holding *holding = window_at(address);
   if (holding) session_use(holding->session);
-  CUresult result = retire(session_here(), address);
+  struct session *session = session_here();
+  _Bool near = memory_near_limit(session);
+  CUresult result = retire(session, address);
+  // The stacks of the next kernel may need what is free now.
+  if (!result && near) guest_async_error(session, memory_make_room(session));
   pthread_mutex_unlock(&memory_lock);
   return result;
 }
 
 // ---- from one device to another ----------------------------------------------------------------
 
-// Moves a managed block, all of which is on the host, to the thread's session. The caller holds the
-// lock.
-static CUresult move_block(struct block *block) {
+// Moves a managed block, all of which is on the host, to a session. The caller holds the lock.
+static CUresult move_block(struct session *session, struct block *block) {
   uint64_t address = block->holding.address, bytes = block->holding.size;
   struct session *from = block->holding.session;
-  if (!memory_charge(session_here(), bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUresult result =
-      put_MemoryMap(session_here(), address, bytes, device_get(device_here())->server_ordinal);
+  if (!memory_charge(session, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = put_MemoryMap(session, address, bytes,
+                                  device_get(device_of_session(session))->server_ordinal);
   if (result) {
-    memory_discharge(session_here(), bytes);
+    memory_discharge(session, bytes);
     return result;
   }
   peer_end_all(&block->holding);
   block->holding.loan = 0;
-  block->holding.session = session_here();
-  pages_move(session_here(), address);
-  struct thread_session before = session_switch(from);
+  block->holding.session = session;
+  pages_move(session, address);
   put_MemoryUnmap(from, address, bytes);
-  memory_discharge(session_here(), bytes);
-  session_back(before);
+  memory_discharge(from, bytes);
   open_managed(block);
   return CUDA_SUCCESS;
 }
@@ -397,25 +407,27 @@ static struct block *elsewhere(struct session *session, uint64_t address) {
   return holding->session == session || sessions_have(holding->borrowers, session) ? NULL : block;
 }
 
-CUresult memory_bring_managed(uint64_t address) {
+CUresult memory_bring_managed(struct session *session, uint64_t address) {
   CUresult result = CUDA_SUCCESS;
   pthread_mutex_lock(&memory_lock);
-  struct block *block = elsewhere(session_here(), address);
+  struct block *block = elsewhere(session, address);
   if (block) {
     uint64_t start = block->holding.address;
     unsigned borrowers = block->holding.borrowers;
-    struct thread_session before = session_switch(block->holding.session);
+    struct session *from = block->holding.session;
+    struct thread_session before = session_switch(from);
     pthread_mutex_unlock(&memory_lock);
-    result = context_synchronize(session_here());
+    result = context_synchronize(from);
     sessions_settle(borrowers);
-    peer_join_all(before.session);
+    peer_join_all(session);
     if (!guest_is_lost()) pages_bring_all(start);
     session_back(before);
     pthread_mutex_lock(&memory_lock);
-    block = elsewhere(session_here(), address);
-    if (block && !guest_is_lost()) result = move_block(block);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY)
-      memory_log_shortage(session_here(), block->holding.size);
+    block = elsewhere(session, address);
+    if (block && !guest_is_lost()) {
+      result = move_block(session, block);
+      if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(session, block->holding.size);
+    }
   }
   pthread_mutex_unlock(&memory_lock);
   return result;
@@ -448,8 +460,8 @@ static _Bool find_in_block(struct holding *holding, uint64_t address, struct all
   return 1;
 }
 
-static void forget_block(struct holding *holding) {
-  end_block(session_here(), (struct block *)holding, 0);
+static void forget_block(struct session *session, struct holding *holding) {
+  end_block(session, (struct block *)holding, 0);
 }
 
 static _Bool block_opens(const struct holding *holding, struct session *borrower) {
@@ -459,17 +471,16 @@ static _Bool block_opens(const struct holding *holding, struct session *borrower
 
 static const struct holding_kind block_kind = {find_in_block, forget_block, block_opens};
 
-static void forget(struct holding *holding, void *context) {
-  (void)context;
-  if (holding->kind->forget) holding->kind->forget(holding);
+static void forget(struct holding *holding, void *session) {
+  if (holding->kind->forget) holding->kind->forget(session, holding);
 }
 
 void memory_forget_all(struct session *session) {
   pthread_mutex_lock(&memory_lock);
-  window_each(forget, NULL);
+  window_each(session, forget, session);
   memory_forget_leaving(session);
   variables_forget_all(session);
-  memory_pools->forget_all();
+  memory_pools->forget_all(session);
   pthread_mutex_unlock(&memory_lock);
 }
 
@@ -479,33 +490,36 @@ static void destroy_in(struct holding *holding, void *context) {
   struct block *block = block_at(start);
   if (!block) return;
   if (!block->small) {
-    if (block->record.size && block->record.context == owner) retire(session_here(), start);
+    if (block->record.size && block->record.context == owner) retire(holding->session, start);
     return;
   }
-  for (unsigned u = 0; block_at(start) == block && u < UNITS_PER_GRANULE; u++) {
+  struct session *session = holding->session;  // the block may end here
+  for (unsigned u = 0; block_at(start) == block && u < units_per_block(); u++) {
     const struct record *record = &block->small->records[u];
     if (block->small->units[u] == 1 && record->size && record->context == owner)
-      retire(session_here(), start + (uint64_t)u * UNIT);
+      retire(session, start + (uint64_t)u * UNIT);
   }
 }
 
-void memory_destroy_of(uint64_t context) {
+void memory_destroy_of(struct session *session, uint64_t context) {
   pthread_mutex_lock(&memory_lock);
-  window_each(destroy_in, &context);
+  window_each(session, destroy_in, &context);
   pthread_mutex_unlock(&memory_lock);
 }
 
 // ---- entry points ------------------------------------------------------------------------------
 
-CUresult guest_cuMemGetInfo_v2(size_t *free, size_t *total) {
-  if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
+void memory_tell(struct session *session, uint64_t *unused, uint64_t *total) {
   pthread_mutex_lock(&memory_lock);
-  struct session *session = session_here();
   memory_release_settled(session);
-  // Whole granules: so much can be allocated, in one piece.
-  *free = (memory_unused(session) & ~(uint64_t)(WIRE_GRANULE - 1)) +
-          (session->spare ? WIRE_GRANULE : 0);
+  *unused =
+      (memory_unused(session) & ~(window_granule() - 1)) + (session->spare ? window_block() : 0);
   *total = memory_limit(session);
   pthread_mutex_unlock(&memory_lock);
+}
+
+CUresult guest_cuMemGetInfo_v2(size_t *free, size_t *total) {
+  if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
+  memory_tell(session_here(), free, total);
   return CUDA_SUCCESS;
 }

@@ -36,9 +36,9 @@ struct allocation {
 };
 enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_ALL = 3 };
 
-// Starts the window, which all sessions share, and sets the limits of the thread's session
-// (memory_join, limit.h). To be called once, at attach. All are in bytes.
-void memory_start(uint64_t window_base, uint64_t window_size, uint64_t limit, uint64_t pinned);
+// Starts the window, which all sessions share, in granules (window.h). To be called once, at
+// attach, when memory_join (limit.h) was called for each session. All are in bytes.
+void memory_start(uint64_t window_base, uint64_t window_size, uint64_t granule);
 
 // Guards what lies where, and what has been taken of the limit.
 extern pthread_mutex_t memory_lock;
@@ -51,11 +51,11 @@ CUresult memory_make_room(struct session *session);
 // Returns a number that no other allocation has or had.
 uint64_t memory_next_id(void);
 
-// Makes a plain allocation of `size` bytes, not 0, in the thread's session, to which `device`
-// belongs, and sets *address to it. CUDA_ERROR_OUT_OF_MEMORY at once when there is no memory:
+// Makes a plain allocation of `size` bytes, not 0, in the session, to which `device` belongs, and
+// sets *address to it. CUDA_ERROR_OUT_OF_MEMORY at once when there is no memory:
 // memory_make_room may help then, once.
-CUresult memory_allocate(uint64_t size, int device, uint64_t context, uint64_t pool,
-                         uint64_t *address);
+CUresult memory_allocate(struct session *session, uint64_t size, int device, uint64_t context,
+                         uint64_t pool, uint64_t *address);
 // Returns how much memory an allocation of that size takes.
 uint64_t memory_capacity(uint64_t size);
 // Takes the allocation that begins at `address` from the program. Its memory stays taken, as work
@@ -80,15 +80,19 @@ CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *ad
 // CUDA_ERROR_OUT_OF_MEMORY when there is no memory to note it. The thread is in its session from
 // now on.
 CUresult memory_free(uint64_t address);
-// To be called before work of the thread's session may use what is at `address`: managed memory
-// that its device does not reach moves there, once the work of the other session is done; for
-// anything else nothing happens. CUDA_ERROR_OUT_OF_MEMORY, or the errors of that work.
-CUresult memory_bring_managed(uint64_t address);
+// To be called before work of the session may use what is at `address`: managed memory that its
+// device does not reach moves there, once the work of the other session is done; for anything else
+// nothing happens. CUDA_ERROR_OUT_OF_MEMORY, or the errors of that work.
+CUresult memory_bring_managed(struct session *session, uint64_t address);
 
-// To be called after a reset of the context: forgets all memory that the session, which is the
-// thread's, has, except for what outlives resets. The server has nothing of it any more.
+// Sets *unused to how much memory the session can still allocate, in one piece, and *total to its
+// limit.
+void memory_tell(struct session *session, uint64_t *unused, uint64_t *total);
+
+// To be called after a reset of the context: forgets all memory that the session has, except for
+// what outlives resets. The server has nothing of it any more.
 void memory_forget_all(struct session *session);
-// Frees what was allocated in a created context that ends. The thread is in its session.
-void memory_destroy_of(uint64_t context);
+// Frees what was allocated in a created context of the session, which ends.
+void memory_destroy_of(struct session *session, uint64_t context);
 
 #endif

@@ -26,7 +26,7 @@ _Bool memory_find(uint64_t address, struct allocation *found) {
 }
 
 // Whether a range lies in allocations that may be used; in mappings, it may go on in the next.
-static _Bool covered(uint64_t address, uint64_t size) {
+static _Bool range_is_usable(uint64_t address, uint64_t size) {
   struct allocation found;
   _Bool first = 1;
   while (memory_find_locked(address, &found) && (found.access || found.borrowers)) {
@@ -35,7 +35,7 @@ static _Bool covered(uint64_t address, uint64_t size) {
     // What continues a mapping must be one, too.
     if (!first && found.kind != ALLOCATION_MAPPING) return 0;
     uint64_t rest = found.size - (address - found.address);
-    if (found.uneven) rest = WIRE_GRANULE - address % WIRE_GRANULE;
+    if (found.uneven) rest = window_granule() - (address & (window_granule() - 1));
     if (size <= rest) return 1;
     if (found.kind != ALLOCATION_MAPPING) return 0;
     address += rest;
@@ -47,12 +47,12 @@ static _Bool covered(uint64_t address, uint64_t size) {
 
 static CUresult check(uint64_t address, uint64_t size, _Bool writes) {
   if (!size) return CUDA_SUCCESS;
-  if (window_is_host(address)) {
+  if (window_in_host_part(address)) {
     CUresult result = host_share(session_here(), address);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) return result;
   }
   pthread_mutex_lock(&memory_lock);
-  _Bool good = covered(address, size);
+  _Bool good = range_is_usable(address, size);
   pthread_mutex_unlock(&memory_lock);
   if (good) {
     pages_use(address, size, writes);
@@ -75,7 +75,7 @@ _Bool memory_is_shared(const void *pointer) {
 _Bool memory_is_device(const void *pointer) {
   uint64_t address = (uint64_t)(uintptr_t)pointer;
   struct allocation found;
-  if (window_is_host(address)) return !host_is_only_here(address);
+  if (window_in_host_part(address)) return !host_is_only_here(address);
   if (window_has(address)) return 1;
   return variables_exist() && memory_find(address, &found);
 }

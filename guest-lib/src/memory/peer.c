@@ -61,8 +61,7 @@ void peer_end_all(struct holding *holding) {
     peer_end(holding, borrower);
 }
 
-// ---- sessions
-// -------------------------------------------------------------------------------------
+// ---- sessions ----------------------------------------------------------------------------------
 
 static CUresult offer(struct session *owner, struct share_name *share_name) {
   struct answer answer;
@@ -122,19 +121,12 @@ static void end_for(struct holding *holding, void *context) {
   if (opens(holding, borrower)) peer_end(holding, borrower);
 }
 
-static void each_of(struct session *owner, void (*visit)(struct holding *holding, void *context),
-                    void *context) {
-  struct thread_session before = session_switch(owner);
-  window_each(visit, context);
-  session_back(before);
-}
-
 static CUresult open_to(struct session *borrower, struct session *owner) {
   CUresult result = join(borrower, owner);
   if (result || borrower->peer_opened[owner->number]++) return result;
   pthread_mutex_lock(&memory_lock);
   atomic_fetch_or(&owner->peer_open_to, session_bit(borrower));
-  each_of(owner, lend_to, &borrower);
+  window_each(owner, lend_to, &borrower);
   pthread_mutex_unlock(&memory_lock);
   return CUDA_SUCCESS;
 }
@@ -143,7 +135,7 @@ static void close_to(struct session *borrower, struct session *owner) {
   if (--borrower->peer_opened[owner->number]) return;
   pthread_mutex_lock(&memory_lock);
   atomic_fetch_and(&owner->peer_open_to, (uint8_t)~session_bit(borrower));
-  each_of(owner, end_for, &borrower);
+  window_each(owner, end_for, &borrower);
   pthread_mutex_unlock(&memory_lock);
 }
 
@@ -191,7 +183,7 @@ void peer_reset(struct session *session) {
     else
       link = &(*link)->next;
   pthread_mutex_lock(&memory_lock);
-  each_of(session, end_of_session, NULL);
+  window_each(session, end_of_session, NULL);
   pthread_mutex_unlock(&memory_lock);
   pthread_mutex_unlock(&lock);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/grow.h"
+#include "base/own_memory.h"
 #include "memory/internal.h"
 #include "memory/memory.h"
 #include "memory/peer.h"
@@ -23,8 +24,7 @@ static size_t room;
 // All variables that there ever were lie between these. Most addresses that are asked about do not.
 static _Atomic uint64_t lowest = UINT64_MAX, highest;
 
-// Servers know nothing of each other, so that variables of two sessions may lie at one address: the
-// thread's session comes first.
+// Servers know nothing of each other, so that variables of two sessions may lie at one address.
 _Bool variable_find(struct session *session, uint64_t address, struct allocation *found) {
   _Bool there = 0;
   for (size_t i = 0; i < count; i++) {
@@ -48,26 +48,46 @@ _Bool variables_exist(void) { return count != 0; }
 _Bool variable_is_out_of_reach(struct session *session, uint64_t address) {
   static atomic_flag said = ATOMIC_FLAG_INIT;
   struct allocation found;
-  struct session *here = session;
   if (address < lowest || address >= highest) return 0;
   pthread_mutex_lock(&memory_lock);
   _Bool there = variable_find(session, address, &found);
   pthread_mutex_unlock(&memory_lock);
   if (!there || found.kind == ALLOCATION_MANAGED ||
-      !sessions_have(found.session->peer_open_to, here))
+      !sessions_have(found.session->peer_open_to, session))
     return 0;
   if (!atomic_flag_test_and_set(&said))
     log_warn(
         "a kernel for device %d was given the address of a module's variable on device %d: it "
         "reaches what is allocated there, but no variables, and is not launched (said once)",
-        device_of_session(here), found.device);
+        device_of_session(session), found.device);
   return 1;
 }
 
-void memory_add_variable(uint64_t address, uint64_t size, _Bool managed) {
+// Page by page, which takes a call of the kernel each: of a large variable, or of one that is as
+// large as a server says, only the beginning is looked at.
+#define LOOKED_AT (4u << 20)
+
+// The window was free in this process; where variables lie, the server's driver chose by itself.
+static void tell_of_own_memory(uint64_t address, uint64_t size) {
+  static _Atomic _Bool said;
+  if (atomic_load(&said)) return;
+  const uint64_t end = address + (size < LOOKED_AT ? size : LOOKED_AT);
+  if (end < address || !own_is_there((uintptr_t)address, (uintptr_t)end) ||
+      atomic_exchange(&said, 1))
+    return;
+  log_warn(
+      "a module's variable lies at 0x%llx on the device, where this program has memory of its own: "
+      "calls that take addresses of both kinds, such as cuMemcpy, take it for the variable (said "
+      "once)",
+      (unsigned long long)address);
+}
+
+void memory_add_variable(struct session *session, uint64_t address, uint64_t size, _Bool managed) {
+  // A managed one is meant to be memory of the program's, too.
+  if (!managed && size) tell_of_own_memory(address, size);
   pthread_mutex_lock(&memory_lock);
   if (grow(&variables, &room, count, sizeof *variables)) {
-    variables[count] = (struct variable){address, size, memory_next_id(), session_here(), managed};
+    variables[count] = (struct variable){address, size, memory_next_id(), session, managed};
     count++;
     if (address < lowest) lowest = address;
     if (address + size > highest) highest = address + size;
@@ -75,10 +95,10 @@ void memory_add_variable(uint64_t address, uint64_t size, _Bool managed) {
   pthread_mutex_unlock(&memory_lock);
 }
 
-void memory_remove_variable(uint64_t address) {
+void memory_remove_variable(struct session *session, uint64_t address) {
   pthread_mutex_lock(&memory_lock);
   for (size_t i = 0; i < count; i++)
-    if (variables[i].address == address && variables[i].session == session_here()) {
+    if (variables[i].address == address && variables[i].session == session) {
       if (variables[i].managed) pages_unshare_variable(address);
       variables[i] = variables[--count];
       break;

@@ -5,7 +5,6 @@
 
 #include "base/grow.h"
 #include "session/session.h"
-#include "wire.h"
 
 struct extent {
   uint64_t first, count;  // granules
@@ -19,6 +18,7 @@ struct space {
   size_t extent_count, extent_room;
 };
 
+unsigned window_shift = 21;
 static uint64_t base, end;
 static uint64_t host_base;         // the host's part begins here
 static struct holding **holdings;  // by granule
@@ -30,29 +30,32 @@ static void space_start(struct space *space, uint64_t first, uint64_t last) {
   space->extent_count = 0;
 }
 
-void window_start(uint64_t window_base, uint64_t window_size, uint64_t host_size) {
+void window_start(uint64_t window_base, uint64_t window_size, uint64_t host_size,
+                  uint64_t granule) {
+  window_shift = (unsigned)__builtin_ctzll(granule);
   base = window_base;
   end = window_base + window_size;
-  // One pointer per granule, touched where it is used: 4 MiB of addresses for a window of 1 TiB.
+  // One pointer per granule, touched where it is used: 4 MiB of addresses for a window of 1 TiB
+  // in granules of 2 MiB.
   free(holdings);
-  holdings = calloc(window_size / WIRE_GRANULE, sizeof *holdings);
+  holdings = calloc(window_size >> window_shift, sizeof *holdings);
   if (!holdings) end = base;
   if (!holdings) host_size = 0;
   host_base = end - host_size;
-  space_start(&device, 0, (host_base - base) / WIRE_GRANULE);
-  space_start(&host, device.end, (end - base) / WIRE_GRANULE);
+  space_start(&device, 0, (host_base - base) >> window_shift);
+  space_start(&host, device.end, (end - base) >> window_shift);
 }
 
 _Bool window_has(uint64_t address) { return address >= base && address < end; }
-_Bool window_is_host(uint64_t address) { return address >= host_base && address < end; }
+_Bool window_in_host_part(uint64_t address) { return address >= host_base && address < end; }
 
-static uint64_t address_of(uint64_t granule) { return base + granule * WIRE_GRANULE; }
-static uint64_t granule_of(uint64_t address) { return (address - base) / WIRE_GRANULE; }
+static uint64_t address_of(uint64_t granule) { return base + (granule << window_shift); }
+static uint64_t granule_of(uint64_t address) { return (address - base) >> window_shift; }
 
 // The first granule not before `first` whose address is aligned.
 static uint64_t aligned(uint64_t first, uint64_t alignment) {
   uint64_t over = address_of(first) & (alignment - 1);
-  return over ? first + (alignment - over) / WIRE_GRANULE : first;
+  return over ? first + ((alignment - over) >> window_shift) : first;
 }
 
 static void insert(struct space *space, size_t at, uint64_t first, uint64_t count) {
@@ -104,7 +107,7 @@ static void take_fresh(struct space *space, uint64_t first, uint64_t count) {
 }
 
 static _Bool take(struct space *space, uint64_t size, uint64_t alignment, uint64_t *address) {
-  uint64_t count = size / WIRE_GRANULE;
+  uint64_t count = size >> window_shift;
   if (!count || count > space->end - space->first) return 0;
   for (size_t i = 0; i < space->extent_count; i++) {
     const struct extent *extent = &space->extents[i];
@@ -127,13 +130,13 @@ _Bool window_take(uint64_t size, uint64_t alignment, uint64_t *address) {
 }
 
 _Bool window_take_host(uint64_t size, uint64_t *address) {
-  return take(&host, size, WIRE_GRANULE, address);
+  return take(&host, size, window_granule(), address);
 }
 
 _Bool window_take_at(uint64_t address, uint64_t size) {
   struct space *space = &device;
-  if (!window_has(address) || address % WIRE_GRANULE || !size) return 0;
-  uint64_t first = granule_of(address), count = size / WIRE_GRANULE;
+  if (!window_has(address) || address & (window_granule() - 1) || !size) return 0;
+  uint64_t first = granule_of(address), count = size >> window_shift;
   if (first >= space->end || count > space->end - first) return 0;
   if (first >= space->fresh) {
     take_fresh(space, first, count);
@@ -148,9 +151,9 @@ _Bool window_take_at(uint64_t address, uint64_t size) {
 }
 
 void window_give(uint64_t address, uint64_t size) {
-  struct space *space = window_is_host(address) ? &host : &device;
+  struct space *space = window_in_host_part(address) ? &host : &device;
   struct extent *extents = space->extents;
-  uint64_t first = granule_of(address), count = size / WIRE_GRANULE;
+  uint64_t first = granule_of(address), count = size >> window_shift;
   size_t i = extents_until(space, first);
   _Bool joins_before = i > 0 && extents[i - 1].first + extents[i - 1].count == first;
   _Bool joins_after = i < space->extent_count && first + count == extents[i].first;
@@ -174,14 +177,13 @@ void window_give(uint64_t address, uint64_t size) {
 }
 
 void window_put(struct holding *holding) {
-  holding->session = session_here();
   uint64_t first = granule_of(holding->address);
-  for (uint64_t i = 0; i < holding->size / WIRE_GRANULE; i++) holdings[first + i] = holding;
+  for (uint64_t i = 0; i < holding->size >> window_shift; i++) holdings[first + i] = holding;
 }
 
 void window_remove(const struct holding *holding) {
   uint64_t first = granule_of(holding->address);
-  for (uint64_t i = 0; i < holding->size / WIRE_GRANULE; i++) holdings[first + i] = NULL;
+  for (uint64_t i = 0; i < holding->size >> window_shift; i++) holdings[first + i] = NULL;
 }
 
 struct holding *window_at(uint64_t address) {
@@ -192,13 +194,14 @@ static void each_in(struct session *session, const struct space *space,
                     void (*visit)(struct holding *holding, void *context), void *context) {
   for (uint64_t i = space->first; i < space->fresh;) {
     struct holding *holding = holdings[i];
-    i += holding ? holding->size / WIRE_GRANULE : 1;
+    i += holding ? holding->size >> window_shift : 1;
     if (holding && (holding->session == session || holding->session == NULL))
       visit(holding, context);
   }
 }
 
-void window_each(void (*visit)(struct holding *holding, void *context), void *context) {
-  each_in(session_here(), &device, visit, context);
-  each_in(session_here(), &host, visit, context);
+void window_each(struct session *session, void (*visit)(struct holding *holding, void *context),
+                 void *context) {
+  each_in(session, &device, visit, context);
+  each_in(session, &host, visit, context);
 }

@@ -68,7 +68,7 @@ extern uint64_t pages_generation;     // counts what may have changed pages on t
 // Returns the range that holds an address, or NULL.
 struct range *pages_find(uint64_t address);
 // Visits all ranges, by address.
-void pages_each(void (*visit)(struct range *range));
+void pages_each(void (*visit)(struct range *range, void *context), void *context);
 
 // ---- pages.c ----
 
@@ -81,9 +81,9 @@ _Bool pages_protect(struct range *range, uint32_t from, uint32_t to, int protect
 void pages_note_open(struct range *range, uint32_t from, uint32_t to);
 // Takes a range, of which no page is open, off that list.
 void pages_forget_open(struct range *range);
-// Sends what the host has changed of pages to the device of the thread's session, which is the
-// range's. Closes the pages or, with `keep`, leaves them readable; the program's own memory stays
-// open. What is short waits for pages_send_gathered.
+// Sends what the host has changed of pages to the device that has the range. Closes the pages or,
+// with `keep`, leaves them readable; the program's own memory stays open. What is short waits for
+// pages_send_gathered.
 void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep);
 // Sends `bytes` bytes at `from` to where the session's device has `address`. What is short is
 // gathered first.

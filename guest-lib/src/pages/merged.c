@@ -333,9 +333,8 @@ static _Bool look_at(struct session *session, struct range *range, uint32_t from
   return 1;
 }
 
-static _Bool unseen(struct session *session, const struct range *range) {
-  return range->session == session && !range->read_only &&
-         !(range->seen && range->seen_at == pages_generation);
+static _Bool unseen(const struct range *range) {
+  return !range->read_only && !(range->seen && range->seen_at == pages_generation);
 }
 
 // Makes the MERGED pages of allocated memory CLEAN, when no work is under way that could change
@@ -384,7 +383,7 @@ void pages_look_all(struct session *session) {
   uint64_t address = 0;
   while (scratch) {
     struct range *range = merged_ranges;
-    while (range && (range->address < address || !unseen(session, range)))
+    while (range && (range->address < address || range->session != session || !unseen(range)))
       range = range->next_merged;
     if (!range) break;
     address = range->address + 1;
@@ -412,17 +411,13 @@ static void pause_for(uint64_t ns) {
 // for a server.
 static uint64_t unseen_pages(void) {
   uint64_t pages = 0;
-  for (const struct range *range = merged_ranges; range; range = range->next_merged) {
-    session_use(range->session);
-    if (unseen(session_here(), range)) pages += range->merged;
-  }
+  for (const struct range *range = merged_ranges; range; range = range->next_merged)
+    if (unseen(range)) pages += range->merged;
   return pages;
 }
 static void look_everywhere(void) {
-  for (struct session *session = sessions; pages_merged && session < sessions_end(); session++) {
-    session_use(session);
-    pages_look_all(session_here());
-  }
+  for (struct session *session = sessions; pages_merged && session < sessions_end(); session++)
+    pages_look_all(session);
 }
 static _Bool somebody_waits(void) {
   for (struct session *session = sessions; session < sessions_end(); session++)

@@ -28,8 +28,8 @@ struct range *pages_find(uint64_t address) {
   return NULL;
 }
 
-void pages_each(void (*visit)(struct range *range)) {
-  for (size_t i = 0; i < range_count; i++) visit(ranges[i]);
+void pages_each(void (*visit)(struct range *range, void *context), void *context) {
+  for (size_t i = 0; i < range_count; i++) visit(ranges[i], context);
 }
 
 static _Bool insert(struct session *session, struct range *range) {
@@ -152,7 +152,7 @@ void pages_unshare_pinned(uint64_t address) {
   pthread_mutex_unlock(&pages_lock);
 }
 
-CUresult pages_share_variable(uint64_t address, uint64_t size) {
+CUresult pages_share_variable(struct session *session, uint64_t address, uint64_t size) {
   uint64_t begin = address & ~(PAGE - 1), end = (address + size + PAGE - 1) & ~(PAGE - 1);
   if (!size || end <= begin || end - begin > UINT32_MAX) return CUDA_ERROR_NOT_SUPPORTED;
   uint32_t count = (uint32_t)((end - begin) / PAGE);
@@ -164,7 +164,7 @@ CUresult pages_share_variable(uint64_t address, uint64_t size) {
   if (range && range == pages_find(end - 1)) {
     // Pages that are open lack the bytes of the new variable, so they are closed.
     pages_push(range, 0, range->count, 0);
-    pages_send_gathered(session_here());
+    pages_send_gathered(range->session);
   } else if (range || pages_find(end - 1) || !(fresh = calloc(1, sizeof *range + count)) ||
              !(fresh->view = backing_open_outside(begin, end - begin))) {
     result = CUDA_ERROR_NOT_SUPPORTED;
@@ -173,14 +173,14 @@ CUresult pages_share_variable(uint64_t address, uint64_t size) {
     range->address = begin;
     range->count = count;
     memset(range->states, AWAY, count);
-    if (!insert(session_here(), range)) {
+    if (!insert(session, range)) {
       backing_close_outside(range->view, begin, end - begin);
       result = CUDA_ERROR_OUT_OF_MEMORY;
     }
   }
   if (!result) {
     *extent = (struct extent){.begin = address, .end = address + size, .next = range->extents};
-    extent->at[session_here()->number] = address;
+    extent->at[session->number] = address;
     range->extents = extent;
     pages_variables++;
     fault_watch();

@@ -18,10 +18,10 @@ CUresult pages_share(struct session *session, uint64_t address, uint64_t size);
 // Ends that. What is in the pages is lost.
 void pages_unshare(uint64_t address);
 
-// Shares a managed variable of a module of the thread's session. It lies where the driver put it,
+// Shares a managed variable of a module of the session. It lies where the driver put it,
 // outside the window, and on pages where other variables may be. CUDA_ERROR_NOT_SUPPORTED when this
 // process has something else there.
-CUresult pages_share_variable(uint64_t address, uint64_t size);
+CUresult pages_share_variable(struct session *session, uint64_t address, uint64_t size);
 // Ends that. The pages go with the last variable on them.
 void pages_unshare_variable(uint64_t address);
 

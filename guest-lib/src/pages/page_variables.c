@@ -62,7 +62,9 @@ static void move_settled(uint64_t address, struct session *session) {
   pthread_mutex_unlock(&pages_lock);
 }
 
-void pages_bring_variable(uint64_t address) { move_settled(address, session_here()); }
+void pages_bring_variable(struct session *session, uint64_t address) {
+  move_settled(address, session);
+}
 
 void pages_send_home(uint64_t address) {
   pthread_mutex_lock(&pages_lock);
@@ -72,38 +74,40 @@ void pages_send_home(uint64_t address) {
   if (range) move_settled(address, home);
 }
 
-static void leave_session(struct range *range) {
-  struct session *session = session_here();
+static void leave_session(struct range *range, void *context) {
+  struct session *session = context;
   if (!range->extents || range->home == session) return;
   if (range->session == session) move(range, range->home);
   for (struct extent *e = range->extents; e; e = e->next) e->at[session->number] = 0;
 }
 
-void pages_leave_session(void) {
+void pages_leave_session(struct session *session) {
   if (!pages_variables || !sessions_many()) return;
   pthread_mutex_lock(&pages_lock);
-  pages_each(leave_session);
+  pages_each(leave_session, session);
   pthread_mutex_unlock(&pages_lock);
 }
 
-// The address of a range that is another session's, and has a variable that the device of the
-// thread's session has, too. Work of graphs may use any of them.
-static uint64_t wanted_here;
-static void find_wanted(struct range *range) {
-  struct session *session = session_here();
-  if (wanted_here || !elsewhere(range->address, session)) return;
+// The address of a range that is another session's, and has a variable that the session's device
+// has, too; 0: there is none. Work of graphs may use any of them.
+struct wanted {
+  struct session *session;
+  uint64_t address;
+};
+static void find_wanted(struct range *range, void *context) {
+  struct wanted *wanted = context;
+  if (wanted->address || !elsewhere(range->address, wanted->session)) return;
   for (const struct extent *e = range->extents; e; e = e->next)
-    if (e->at[session->number]) wanted_here = range->address;
+    if (e->at[wanted->session->number]) wanted->address = range->address;
 }
 
-void pages_bring_variables(void) {
-  for (uint64_t address;;) {
+void pages_bring_variables(struct session *session) {
+  for (;;) {
+    struct wanted wanted = {session, 0};
     pthread_mutex_lock(&pages_lock);
-    wanted_here = 0;
-    pages_each(find_wanted);
-    address = wanted_here;
+    pages_each(find_wanted, &wanted);
     pthread_mutex_unlock(&pages_lock);
-    if (!address) return;
-    pages_bring_variable(address);
+    if (!wanted.address) return;
+    pages_bring_variable(session, wanted.address);
   }
 }

@@ -19,15 +19,15 @@ void pages_variable_lies(struct session *session, uint64_t address, uint64_t the
 // Returns where the session's device has what the program knows at `address`; 0 when that is in no
 // such variable, or the device does not have it.
 uint64_t pages_variable_here(struct session *session, uint64_t address);
-// Moves the variables on the pages at `address` to the device of the thread's session, once the
-// work of the device that has them is done. No lock may be held, here and below.
-void pages_bring_variable(uint64_t address);
-// Does so for all variables that the device of the thread's session has.
-void pages_bring_variables(void);
+// Moves the variables on the pages at `address` to the session's device, once the work of the
+// device that has them is done. No lock may be held, here and below.
+void pages_bring_variable(struct session *session, uint64_t address);
+// Does so for all variables that the session's device has.
+void pages_bring_variables(struct session *session);
 // Moves them to their home.
 void pages_send_home(uint64_t address);
-// To be called before a reset of the context unloads all libraries of the thread's session: moves
-// what that has of others' variables home.
-void pages_leave_session(void);
+// To be called before a reset of the context unloads all libraries of the session: moves what that
+// has of others' variables home.
+void pages_leave_session(struct session *session);
 
 #endif

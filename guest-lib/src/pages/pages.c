@@ -110,12 +110,12 @@ static char *view_of(const struct range *range, uint64_t address) {
 static void send_run(const struct range *range, uint32_t from, uint32_t to) {
   uint64_t begin = range->address + from * PAGE, end = range->address + to * PAGE;
   if (range->borrowers) range->session->pages_sent++;
-  if (!range->extents) return pages_send(session_here(), begin, view_of(range, begin), end - begin);
+  if (!range->extents) return pages_send(range->session, begin, view_of(range, begin), end - begin);
   for (const struct extent *e = range->extents; e; e = e->next) {
     uint64_t first = e->begin > begin ? e->begin : begin, last = e->end < end ? e->end : end;
     uint64_t there = e->at[range->session->number];
     if (first < last && there)
-      pages_send(session_here(), there + (first - e->begin), view_of(range, first), last - first);
+      pages_send(range->session, there + (first - e->begin), view_of(range, first), last - first);
   }
 }
 
@@ -134,7 +134,7 @@ static void send_fresh(struct range *range, uint32_t from, uint32_t to) {
 
 // Pages are closed before they are sent, so that nothing changes any more.
 void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep) {
-  if (range->own) return merged_push(session_here(), range, from, to);
+  if (range->own) return merged_push(range->session, range, from, to);
   if (from < range->first) from = range->first;
   if (to > range->last) to = range->last;
   if (from >= to) return;
@@ -149,7 +149,7 @@ void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep) {
     enum state state = range->states[at];
     if (state == AWAY || state == COMING) continue;
     if (state == MERGED) {
-      merged_push(session_here(), range, at, end);
+      merged_push(range->session, range, at, end);
       if (keep) continue;
       merged_end(range, at, end);
     }
@@ -163,23 +163,20 @@ void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep) {
   if (!keep && from == range->first && to == range->last) pages_forget_open(range);
 }
 
-// Sends what the host has changed of a range that another session's device has, and the thread's
-// session's reaches there.
-static void push_to_owner(struct range *range) {
-  pages_send_gathered(session_here());
-  struct thread_session before = session_switch(range->session);
+// Sends what the host has changed of a range that another session's device has, and that of
+// `session` reaches there.
+static void push_to_owner(struct session *session, struct range *range) {
+  pages_send_gathered(session);
   pages_push(range, range->first, range->last, 0);
-  pages_send_gathered(session_here());
-  session_back(before);
+  pages_send_gathered(range->session);
 }
 
-// Returns a session that was sent pages which the device of the thread's session reaches there, and
-// that is not known to have them yet; NULL when there is none.
-static struct session *late_owner(void) {
-  for (struct session *session = sessions; sessions_many() && session < sessions_end(); session++)
-    if (session->pages_arrived != session->pages_sent &&
-        sessions_have(session->borrowers, session_here()))
-      return session;
+// Returns a session that was sent pages which the device of `session` reaches there, and that is
+// not known to have them yet; NULL when there is none.
+static struct session *late_owner(struct session *session) {
+  for (struct session *owner = sessions; sessions_many() && owner < sessions_end(); owner++)
+    if (owner->pages_arrived != owner->pages_sent && sessions_have(owner->borrowers, session))
+      return owner;
   return NULL;
 }
 
@@ -204,31 +201,30 @@ static void let_overtaken(void) {
   while (overtaken && !thread_role.awaited) pthread_cond_wait(&pages_arrived, &pages_lock);
 }
 
-static void push_all(void) {
+static void push_all(struct session *session) {
   if (open_ranges) fault_watch();
-  struct session *session = session_here();
   for (struct range **link = &open_ranges; *link;) {
     struct range *range = *link;  // which leaves the list when all of it is closed
     if (range->session == session)
       pages_push(range, range->first, range->last, 0);
     else if (sessions_have(range->borrowers, session))
-      push_to_owner(range);
+      push_to_owner(session, range);
     if (*link == range) link = &range->next_open;
   }
   if (pages_merged) merged_push_all(session);
   pages_send_gathered(session);
 }
 
-_Bool pages_hand_over_all(void) {
+_Bool pages_hand_over_all(struct session *session) {
   pthread_mutex_lock(&pages_lock);
   let_overtaken();
   pages_generation++;
-  push_all();
+  push_all(session);
   // Work of this session does not wait by itself for what was sent to others; and the host may
   // change more until it is there.
-  for (struct session *owner; (owner = late_owner()) != NULL;) {
+  for (struct session *owner; (owner = late_owner(session)) != NULL;) {
     await_owner(owner);
-    push_all();
+    push_all(session);
   }
   return 1;
 }
@@ -248,7 +244,7 @@ void pages_use_range(uint64_t address, uint64_t size, _Bool writes) {
     uint64_t from = (address - range->address) / PAGE;
     uint64_t to = (address - range->address + size + PAGE - 1) / PAGE;
     pages_push(range, (uint32_t)from, to < range->count ? (uint32_t)to : range->count, !writes);
-    pages_send_gathered(session_here());
+    pages_send_gathered(range->session);
     if (writes && range->merged) merged_watch();
     session_back(before);
   }
@@ -285,11 +281,11 @@ static void download_bytes(const struct range *range, uint64_t address, char *in
   _Bool wait = !thread_role.in_function;
   if (wait && range->borrowers) sessions_settle(range->borrowers);
   // A touch comes from anywhere.
-  struct thread_session before = session_switch(range->session);
+  struct session *session = range->session;
+  struct thread_session before = session_switch(session);
   struct answer answer;
   answer_init(&answer);
   answer_into(&answer, into, bytes);
-  struct session *session = session_here();
   CUresult result = ask_PagesFetch(session, address, bytes, wait, &answer);
   answer_free(&answer);
   if (!answer.result && !guest_is_lost()) {
@@ -322,7 +318,7 @@ static _Bool bring(const struct range *range, uint32_t from, uint32_t pages) {
     uint32_t part = end - at < WIRE_PAGES_MAX ? end - at : WIRE_PAGES_MAX;
     uint64_t changed[4];
     _Bool now;
-    if (!merged_bring(session_here(), range->address + at * PAGE, part * PAGE, NULL,
+    if (!merged_bring(range->session, range->address + at * PAGE, part * PAGE, NULL,
                       range->view + at * PAGE, changed, &now))
       log_error("what the device has at 0x%llx does not come: the program sees what was there",
                 (unsigned long long)(range->address + at * PAGE));

@@ -16,14 +16,14 @@
 // Notes that the devices of these sessions, a bit each, reach the range at `address` where it is.
 void pages_open_to(uint64_t address, uint8_t sessions);
 
-// To be called before posting work of the thread's session that may touch any range, as a kernel
-// may: sends what the host has changed, and closes the pages. Returns true, and with the lock held:
-// the caller calls pages_handed_over when the work is posted.
-_Bool pages_hand_over_all(void);
+// To be called before posting work of the session that may touch any range, as a kernel may: sends
+// what the host has changed, and closes the pages. Returns true, and with the lock held: the caller
+// calls pages_handed_over when the work is posted.
+_Bool pages_hand_over_all(struct session *session);
 void pages_handed_over(void);
 // Does the same where there are ranges; otherwise it returns false, and takes no lock.
-static inline _Bool pages_hand_over(void) {
-  return __builtin_expect(pages_ranges != 0, 0) && pages_hand_over_all();
+static inline _Bool pages_hand_over(struct session *session) {
+  return __builtin_expect(pages_ranges != 0, 0) && pages_hand_over_all(session);
 }
 
 // To be called before posting work that touches only these `size` bytes, which may lie anywhere:

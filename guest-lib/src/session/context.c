@@ -8,26 +8,54 @@
 
 #define STACK_MAX 64
 
-static __thread struct {
-  uint64_t handles[STACK_MAX];
+static __thread struct stack {
   int depth;
+  // What the current context was found to be. It holds until any context is dropped.
+  struct {
+    uint64_t handle, drops;
+    struct context *context;
+  } found;
+  uint64_t handles[STACK_MAX];
 } stack;
 
 static uint64_t primaries[DEVICES_MAX];
 static _Atomic uint64_t next_id = 1;
 _Atomic _Bool contexts_created;
 
-uint64_t context_current_handle(void) { return stack.depth ? stack.handles[stack.depth - 1] : 0; }
+static inline uint64_t top(const struct stack *of) {
+  return of->depth ? of->handles[of->depth - 1] : 0;
+}
 
+uint64_t context_current_handle(void) { return top(&stack); }
+
+// Contexts that were dropped so far.
+static _Atomic uint64_t drops;
+
+static __attribute__((noinline)) struct context *find_current(struct stack *own, uint64_t dropped) {
+  own->found.drops = dropped;
+  own->found.handle = top(own);
+  own->found.context =
+      own->found.handle ? handle_object(WIRE_KIND_CONTEXT, own->found.handle) : NULL;
+  return own->found.context;
+}
+
+// Of every call, sometimes twice.
 struct context *context_current(void) {
-  uint64_t handle = context_current_handle();
-  return handle ? handle_object(WIRE_KIND_CONTEXT, handle) : NULL;
+  struct stack *const own = &stack;
+  const uint64_t dropped = atomic_load_explicit(&drops, memory_order_acquire);
+  return top(own) == own->found.handle && dropped == own->found.drops ? own->found.context
+                                                                      : find_current(own, dropped);
 }
 
 CUresult context_unusable(void) {
   if (!stack.depth) return CUDA_ERROR_INVALID_CONTEXT;
   const struct context *context = context_current();
   return !context || context->inactive ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
+}
+
+_Bool context_is_inactive(uint64_t handle) {
+  const struct context *context = handle_peek(WIRE_KIND_CONTEXT, handle);
+  return !context || context->inactive;
 }
 
 static CUcontext as_driver(uint64_t handle) { return (CUcontext)(uintptr_t)handle; }
@@ -61,7 +89,9 @@ uint64_t context_primary(int device) { return primaries[device]; }
 void context_drop(uint64_t handle) {
   if (context_current_handle() == handle) stack.depth--;
   abi_storage_drop(as_driver(handle));
-  free(handle_retire(WIRE_KIND_CONTEXT, handle));
+  struct context *context = handle_retire(WIRE_KIND_CONTEXT, handle);
+  atomic_fetch_add(&drops, 1);
+  free(context);
   handle_recycle(WIRE_KIND_CONTEXT, handle);
 }
 

@@ -35,6 +35,9 @@ struct context *context_given(CUcontext context);
 // Says why the current context cannot be used: CUDA_ERROR_INVALID_CONTEXT when there is none,
 // CUDA_ERROR_CONTEXT_IS_DESTROYED when it is destroyed or inactive, CUDA_SUCCESS when it can.
 CUresult context_unusable(void);
+// Whether the context of a handle is inactive: what was made in it is gone for the program, though
+// the server has it until the context is retained again.
+_Bool context_is_inactive(uint64_t handle);
 
 // Mints the primary contexts of `count` devices. To be called at attach. False without memory.
 _Bool context_start(int count);

@@ -1,5 +1,6 @@
 #include "session/device.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 
 #include "abi_version.h"
 #include "guest_calls.h"
+#include "session/device_claims.h"
 #include "setup/log.h"
 
 static struct device devices[DEVICES_MAX];
@@ -17,72 +19,42 @@ int device_count(void) { return count; }
 _Bool device_exists(int ordinal) { return ordinal >= 0 && ordinal < count; }
 const struct device *device_get(int ordinal) { return &devices[ordinal]; }
 
-// Before attach, what this library was written against: cudart asks before cuInit.
+int device_server_version(void) { return driver_version ? driver_version : ABI_DRIVER_VERSION; }
+
+// Before attach, what this library was written against: cudart asks before cuInit. It has its
+// driver prove afterwards that it is of the version that was told, so what was told stays.
+static _Atomic int told;
+
 int device_driver_version(void) {
-  return driver_version && driver_version < ABI_DRIVER_VERSION ? driver_version
-                                                               : ABI_DRIVER_VERSION;
+  const int before = atomic_load(&told);
+  if (before) return before;
+  const int server = device_server_version();
+  return server < ABI_DRIVER_VERSION ? server : ABI_DRIVER_VERSION;
 }
 
-// "GPU-" and a prefix of the UUID that fits one device only, as nvidia-smi prints it.
+int device_tell_version(void) {
+  int none = 0;
+  const int version = device_driver_version();
+  return atomic_compare_exchange_strong(&told, &none, version) ? version : none;
+}
+
+// "GPU-" and a prefix of the UUID that fits one device only, as nvidia-smi prints it; of an
+// instance in MIG mode, "MIG-" and all of it.
 static int find_by_uuid(const struct device *all, int all_count, const char *text, size_t length) {
   int found = -1;
   for (int i = 0; i < all_count; i++) {
     const unsigned char *u = (const unsigned char *)all[i].uuid.bytes;
     char name[64];
     snprintf(name, sizeof name,
-             "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
-             u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
-             u[15]);
+             "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+             all[i].instance ? "MIG" : "GPU", u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8],
+             u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
     if (length > strlen(name) || strncasecmp(name, text, length) != 0) continue;
+    if (all[i].instance && length < strlen(name)) continue;
     if (found >= 0) return -1;
     found = i;
   }
   return found;
-}
-
-// What a device offers to programs beside it, but not through us.
-static const CUdevice_attribute not_remote[] = {
-    CU_DEVICE_ATTRIBUTE_INTEGRATED,
-    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
-    CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
-    CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
-    CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
-    CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
-    CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_ATOMIC_REDUCTION_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_LOCALITY_DOMAIN_COUNT,
-    CU_DEVICE_ATTRIBUTE_LOCALITY_DOMAIN_MULTIPROCESSOR_COUNT,
-    CU_DEVICE_ATTRIBUTE_MAX_OVERSIZED_SHARED_MEMORY_PER_BLOCK,
-    // Memory and semaphores that others make, or that others are to reach.
-    CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_LOCALIZED_MEMORY_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_DMA_BUF_MMAP_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_D3D12_CIG_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_D3D12_CIG_STREAMS_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_VULKAN_CIG_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_VULKAN_CIG_STREAMS_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_UNICAST_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_MULTICAST_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_COUNTED_OPS_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_UNICAST_ACCESS_ON_OWNER_DEVICE_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_SUPPORTED_HANDLE_TYPES,
-    CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK,
-    CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH,
-};
-
-static void restrict_to_remote(struct device *device) {
-  for (size_t i = 0; i < sizeof not_remote / sizeof *not_remote; i++)
-    if ((unsigned)not_remote[i] < device->attribute_count) device->attributes[not_remote[i]] = 0;
-  // Pools travel in files of ours (sharing.h), and in no other way.
-  if (device->attribute_count > CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES)
-    device->attributes[CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES] &=
-        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 }
 
 static void choose(const struct device *all, int all_count, const char *visible) {
@@ -99,7 +71,7 @@ static void choose(const struct device *all, int all_count, const char *visible)
   while (*at) {
     size_t length = strcspn(at, ",");
     int index = -1;
-    if (strncmp(at, "GPU-", 4) == 0) {
+    if (strncmp(at, "GPU-", 4) == 0 || strncmp(at, "MIG-", 4) == 0) {
       index = find_by_uuid(all, all_count, at, length);
     } else {
       char *end;
@@ -128,7 +100,7 @@ void device_start(const struct device *all, int all_count, const char *visible,
   driver_version = (int)server_driver_version;
   choose(all, all_count, visible);
   for (int i = 0; i < count; i++) {
-    restrict_to_remote(&devices[i]);
+    device_claims_restrict(&devices[i]);
     memcpy(devices[i].first_limits, devices[i].limits, sizeof devices[i].limits);
   }
 }
@@ -213,8 +185,12 @@ CUresult guest_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
   return CUDA_SUCCESS;
 }
 
+// From before there were instances: it is the GPU's.
 CUresult guest_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
-  return guest_cuDeviceGetUuid_v2(uuid, dev);
+  if (!uuid) return CUDA_ERROR_INVALID_VALUE;
+  if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
+  *uuid = devices[dev].gpu_uuid;
+  return CUDA_SUCCESS;
 }
 
 // A LUID is a thing of Windows.

@@ -22,9 +22,14 @@ int device_count(void);
 _Bool device_exists(int ordinal);
 // Returns what is known of a device, which stays until the process ends.
 const struct device *device_get(int ordinal);
-// Returns the driver's version as CUDA writes it (12080), at most the one that this library was
-// written against, which it also is before attach.
+// Returns the driver's version as CUDA writes it (12080): the one that the program was told, if it
+// was told one; else the server's, at most the one that this library was written against, which it
+// also is before attach.
 int device_driver_version(void);
+// Returns the same for the program to know: it stays from then on.
+int device_tell_version(void);
+// Returns the version of the server's driver, whatever the program was told.
+int device_server_version(void);
 // Returns the nearest priority that streams of the first device can have.
 int device_clamp_priority(int priority);
 // Sets the least and the greatest priority of the device's streams; either pointer may be NULL.

@@ -130,15 +130,15 @@ _Bool handle_visit(enum wire_kind kind, uint64_t handle, void (*visit)(void *obj
   return object != NULL;
 }
 
-void handle_each(enum wire_kind kind, void (*visit)(uint64_t handle, void *object, void *context),
-                 void *context) {
+void handle_each(struct session *session, enum wire_kind kind,
+                 void (*visit)(uint64_t handle, void *object, void *context), void *context) {
   pthread_mutex_lock(&lock);
   uint32_t used = tables[kind].used;
   pthread_mutex_unlock(&lock);
   for (uint32_t index = 1; index <= used; index++) {
     struct entry *entry = entry_at(&tables[kind], index);
     void *object = entry ? atomic_load(&entry->object) : NULL;
-    if (object && (session_of(entry) == session_here() || session_of(entry) == NULL))
+    if (object && (session_of(entry) == session || session_of(entry) == NULL))
       visit(wire_handle(kind, atomic_load(&entry->generation), index), object, context);
   }
 }

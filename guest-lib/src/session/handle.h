@@ -46,10 +46,10 @@ void *handle_retire(enum wire_kind kind, uint64_t handle);
 // could reach the server first.
 void handle_recycle(enum wire_kind kind, uint64_t handle);
 
-// Calls `visit` for every live handle of a kind that is of the thread's session or of any session;
-// `visit` may retire the one it is given.
-void handle_each(enum wire_kind kind, void (*visit)(uint64_t handle, void *object, void *context),
-                 void *context);
+// Calls `visit` for every live handle of a kind that is of the session or of any session; `visit`
+// may retire the one it is given.
+void handle_each(struct session *session, enum wire_kind kind,
+                 void (*visit)(uint64_t handle, void *object, void *context), void *context);
 
 // Returns the number in a handle as the driver API has it (CUstream, CUevent, ...).
 static inline uint64_t handle_of(const void *driver_handle) {

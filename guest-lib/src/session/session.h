@@ -10,6 +10,7 @@
 #define OUTBOARD_GUEST_SESSION_H
 
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "cuda_driver.h"
 #include "session/device.h"
@@ -29,7 +30,7 @@ struct session {
   // wire/
   int socket;                      // the descriptor plus one, so that 0 stands for none
   struct connection *connection;   // whether the network is silent, who waits to send
-  struct outbox *outbox;           // the batch (batch.c)
+  struct outbox *outbox;           // the batch (outbox.h)
   struct inbox *inbox;             // who waits for what (answer.c)
   _Atomic uint64_t answers_open;   // questions asked and not yet answered (answer.h)
   struct session_order *order;     // what was sent, and what of it is done (order.c)
@@ -42,8 +43,9 @@ struct session {
   uint64_t pages_sent, pages_arrived;
 
   // streams/
-  struct stream *legacy_stream;           // the legacy default stream (stream.c)
-  _Atomic unsigned events_reset;          // counts resets, at which all events end (event.c)
+  struct stream *legacy_stream;   // the legacy default stream (stream.c)
+  unsigned stream_operations;     // that a stream of the server takes (room.h); 0: any number
+  _Atomic unsigned events_reset;  // counts resets, at which all events end (event.c)
   _Atomic uint64_t calls_expected_until;  // the last launch of a graph with host functions
   struct pending *pending;                // work that may change the program's memory (pending.c)
 
@@ -71,6 +73,9 @@ struct session {
   struct companion_device *companion;  // what libnvidia-ml.so.1 may know (companion.c)
 };
 extern struct session sessions[SESSIONS_MAX];
+// For the ..._make functions: makes a part, all of it zero, where it is not there yet. False when
+// there is no memory.
+#define session_part(part) ((part) || ((part) = calloc(1, sizeof *(part))))
 
 // How many sessions there are: set once, at attach. Where there is one, nothing here costs more
 // than looking at this number.
@@ -129,7 +134,7 @@ static inline void session_use(struct session *session) {
   if (sessions_many() && session) thread_session = (struct thread_session){session, 1, 0};
 }
 // Brings the thread into a session for a while; session_back, given what this returned, brings it
-// back.
+// back. What is sent meanwhile is not refused for what the thread's call was given.
 static inline struct thread_session session_switch(struct session *session) {
   struct thread_session before = {0};
   if (!sessions_many()) return before;
@@ -141,9 +146,10 @@ static inline void session_back(struct thread_session before) {
   if (sessions_many()) thread_session = before;
 }
 // Returns the error of a call that sends something although it was given things of two sessions,
-// and CUDA_SUCCESS for all other calls. session_crossed is the same, and cheap with one session.
+// and CUDA_SUCCESS for all other calls. session_mixed_error is the same, and cheap with one
+// session.
 CUresult session_refusal(void);
-static inline CUresult session_crossed(void) {
+static inline CUresult session_mixed_error(void) {
   return sessions_many() ? session_refusal() : CUDA_SUCCESS;
 }
 

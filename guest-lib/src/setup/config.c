@@ -157,7 +157,8 @@ static _Bool read_access_token(struct config *config) {
   }
   while (length && strchr("\r\n\t ", config->access_token[length - 1])) length--;
   config->access_token[length] = 0;
-  return 1;
+  if (!length) log_error("OUTBOARD_TOKEN_FILE=\"%s\" is empty: it holds no access token", path);
+  return length != 0;
 }
 
 static _Bool read_name(struct config *config, const char *value) {
@@ -231,6 +232,12 @@ CUresult config_read(struct config *config) {
     return CUDA_ERROR_SYSTEM_NOT_READY;
   }
   return read_all(config, servers) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+void server_write(const struct server_name *server, char text[SERVER_TEXT]) {
+  const char *host = server->host, *port = server->port;
+  const char *form = !*port ? "unix:%s" : strchr(host, ':') ? "[%s]:%s" : "%s:%s";
+  snprintf(text, SERVER_TEXT, form, host, port);
 }
 
 unsigned config_parts(const struct config *config) {

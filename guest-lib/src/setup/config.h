@@ -30,6 +30,10 @@ struct config {
   const char *visible_devices;  // CUDA_VISIBLE_DEVICES, or NULL
 };
 
+// A server as people write it: HOST:PORT, or unix: and the path.
+#define SERVER_TEXT 280
+void server_write(const struct server_name *server, char text[SERVER_TEXT]);
+
 // A program with several GPUs has them from as many servers as are named: they share them out as
 // evenly as it goes, in that order. How many servers that is, and how many GPUs of one of them.
 unsigned config_parts(const struct config *config);

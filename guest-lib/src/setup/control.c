@@ -46,9 +46,15 @@ size_t control_write_hello(uint8_t *out, const outboard_Hello *hello) {
   return WIRE_PREFACE_BYTES + length;
 }
 
-_Bool control_read_preface(const uint8_t *preface, uint32_t *length) {
+_Bool control_read_preface(const struct server_name *server, const uint8_t *preface,
+                           uint32_t *length) {
   if (memcmp(preface, WIRE_PREFACE_MAGIC, 8) != 0) {
-    log_error("what answers is not an Outboard server: check OUTBOARD_SERVER");
+    char where[SERVER_TEXT];
+    server_write(server, where);
+    log_error(
+        "what answers at %s is not an Outboard server: name the address and port that `outboard "
+        "serve` says it is listening on",
+        where);
     return 0;
   }
   memcpy(length, preface + 12, 4);
@@ -59,9 +65,19 @@ _Bool control_read_preface(const uint8_t *preface, uint32_t *length) {
   return 1;
 }
 
+uint64_t control_granularity(const outboard_Welcome *welcome) {
+  return welcome->granularity ? welcome->granularity : WIRE_GRANULE;
+}
+
 static CUresult check_welcome(const outboard_Welcome *welcome) {
+  const uint64_t granule = control_granularity(welcome), rest = granule - 1;
+  if (!wire_is_granule(granule)) {
+    log_error("the server's device gives memory in pieces of %llu bytes, which makes no sense",
+              (unsigned long long)granule);
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
   if (welcome->devices_count && welcome->window_base && welcome->window_size &&
-      welcome->window_base % WIRE_GRANULE == 0 && welcome->window_size % WIRE_GRANULE == 0 &&
+      !(welcome->window_base & rest) && !(welcome->window_size & rest) &&
       welcome->window_base + welcome->window_size > welcome->window_base)
     return CUDA_SUCCESS;
   log_error("the server's welcome makes no sense: no device, or an impossible window");
@@ -117,6 +133,9 @@ void control_devices(const outboard_Welcome *welcome, struct device devices[DEVI
     memcpy(to->name, from->name, sizeof to->name);
     memcpy(to->uuid.bytes, from->uuid.bytes,
            from->uuid.size < sizeof to->uuid.bytes ? from->uuid.size : sizeof to->uuid.bytes);
+    to->gpu_uuid = to->uuid;
+    to->instance = from->gpu_uuid.size == sizeof to->gpu_uuid.bytes;
+    if (to->instance) memcpy(to->gpu_uuid.bytes, from->gpu_uuid.bytes, sizeof to->gpu_uuid.bytes);
     to->total_memory = from->total_memory;
     to->attribute_count = from->attributes_count;
     for (unsigned a = 0; a < from->attributes_count; a++) to->attributes[a] = from->attributes[a];

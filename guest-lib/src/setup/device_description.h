@@ -25,6 +25,8 @@ struct device {
   uint32_t server_ordinal;  // what the server calls it
   char name[256];
   CUuuid uuid;
+  _Bool instance;   // of a GPU in MIG mode
+  CUuuid gpu_uuid;  // of that GPU, else its own
   uint64_t total_memory;
   unsigned attribute_count;
   int attributes[DEVICE_ATTRIBUTES_MAX];  // 0 from attribute_count on

@@ -12,6 +12,7 @@
 #include "streams/device_wait.h"
 #include "streams/internal.h"
 #include "streams/recorder.h"
+#include "streams/room.h"
 #include "streams/stream.h"
 #include "wire/answer.h"
 #include "wire/batch.h"
@@ -47,7 +48,8 @@ static _Bool is_done(struct session *session, struct event *event) {
 }
 
 static struct event *find(CUevent handle) {
-  return handle_object(WIRE_KIND_EVENT, handle_of(handle));
+  struct event *event = handle_object(WIRE_KIND_EVENT, handle_of(handle));
+  return event && !guest_context_is_gone(event->context) ? event : NULL;
 }
 
 // Only one thread at a time reads what the server says, so nobody else raises `finished`.
@@ -100,9 +102,11 @@ static void forget(uint64_t handle, void *object, void *context) {
 
 void event_forget_all(struct session *session) {
   session->events_reset++;
-  handle_each(WIRE_KIND_EVENT, forget, NULL);
+  handle_each(session, WIRE_KIND_EVENT, forget, NULL);
 }
-void event_destroy_of(uint64_t context) { handle_each(WIRE_KIND_EVENT, forget, &context); }
+void event_destroy_of(struct session *session, uint64_t context) {
+  handle_each(session, WIRE_KIND_EVENT, forget, &context);
+}
 
 // What may be asked of an event while there are captures.
 static CUresult admit(CUevent handle) {
@@ -141,14 +145,17 @@ CUresult guest_cuEventCreate(CUevent *phEvent, unsigned int Flags) {
   uint64_t wire = event_mint(session_here(), Flags);
   if (!wire) return CUDA_ERROR_OUT_OF_MEMORY;
   *phEvent = (CUevent)(uintptr_t)wire;
-  return put_cuEventCreate(session_here(), wire, Flags);
+  // The program does not wait for it there: the server does, and is to sleep meanwhile.
+  return put_cuEventCreate(session_here(), wire, Flags | CU_EVENT_BLOCKING_SYNC);
 }
 
-CUresult guest_cuEventDestroy_v2(CUevent hEvent) { return destroy(handle_of(hEvent), 1); }
+CUresult guest_cuEventDestroy_v2(CUevent hEvent) {
+  return find(hEvent) ? destroy(handle_of(hEvent), 1) : CUDA_ERROR_INVALID_HANDLE;
+}
 
 CUresult guest_cuEventDestroy(CUevent hEvent) { return guest_cuEventDestroy_v2(hEvent); }
 
-void event_recorded_by_graph(struct event *event, uint64_t stream) {
+void event_note_recorded(struct event *event, uint64_t stream) {
   // A later command of another thread may count here: it only makes "done" known later.
   atomic_store(&event->stream, stream);
   atomic_store(&event->recorded, stream_last_sequence(session_here(), stream));
@@ -156,13 +163,13 @@ void event_recorded_by_graph(struct event *event, uint64_t stream) {
 
 void event_recorded(CUevent hEvent, uint64_t stream) {
   struct event *event = find(hEvent);
-  if (event) event_recorded_by_graph(event, stream);
+  if (event) event_note_recorded(event, stream);
 }
 
 CUresult event_check_untimed(CUevent hEvent) {
   const struct event *event = find(hEvent);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
-  return event->flags & CU_EVENT_DISABLE_TIMING ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return event->flags & CU_EVENT_DISABLE_TIMING ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 // Returns when the server has taken up all that was sent.
@@ -191,8 +198,10 @@ CUresult guest_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned
     result = recorder->event_record(handle_of(hEvent), wire, flags);
     if (result != CAPTURE_NONE) return result;
   }
+  result = stream_await_room(session_here(), wire);
+  if (result) return result;
   result = put_cuEventRecord(session_here(), handle_of(hEvent), wire);
-  event_recorded(hEvent, wire);
+  event_note_recorded(event, wire);
   // When this returns, another process may wait for it and must not find it unrecorded.
   return result || !is_shared(event) ? result : acknowledge(session_here());
 }
@@ -319,7 +328,9 @@ static CUresult wait_for_other_device(uint64_t stream, struct session *session, 
     CUresult captured = recorder->event_wait(stream, handle, flags);
     if (captured != CAPTURE_NONE) return captured;
   }
-  return done ? CUDA_SUCCESS : device_wait(stream, session, handle);
+  if (done) return CUDA_SUCCESS;
+  CUresult result = stream_await_room(session_here(), stream);
+  return result ? result : device_wait(stream, session, handle);
 }
 
 CUresult guest_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags,
@@ -337,5 +348,6 @@ CUresult guest_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
     result = recorder->event_wait(wire, handle_of(hEvent), Flags);
     if (result != CAPTURE_NONE) return result;
   }
-  return put_cuStreamWaitEvent(session, wire, handle_of(hEvent), 0);
+  result = stream_await_room(session, wire);
+  return result ? result : put_cuStreamWaitEvent(session, wire, handle_of(hEvent), 0);
 }

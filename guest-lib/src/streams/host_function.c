@@ -80,16 +80,14 @@ void host_function_reader_left(void) {
 // ---- the thread --------------------------------------------------------------------------------
 
 void host_step_done(struct host_step_call call) {
-  session_use(call.session);
   _Bool before = thread_role.awaited;
   thread_role.awaited = 1;
   // What comes behind it in the stream finds what it has changed.
-  _Bool shared = pages_hand_over();
+  _Bool shared = pages_hand_over(call.session);
   thread_role.awaited = before;
-  struct session *session = session_here();
-  CUresult result = put_HostFunctionDone(session, call.number);
+  CUresult result = put_HostFunctionDone(call.session, call.number);
   if (shared) pages_handed_over();
-  if (result == CUDA_SUCCESS) batch_send(session);
+  if (result == CUDA_SUCCESS) batch_send(call.session);
 }
 
 static void call(const struct host_call *call) {
@@ -100,7 +98,7 @@ static void call(const struct host_call *call) {
     return;
   }
   thread_role.in_function = 1;
-  pages_have_waited(session_here());  // for what its stream has done
+  pages_have_waited(call->session);  // for what its stream has done
   if (call->what.callback)
     call->what.callback(call->what.stream, call->status, call->what.data);
   else

@@ -19,10 +19,7 @@ struct pending {
 _Atomic _Bool pending_seen;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // innermost but for handles
 
-_Bool pending_make(struct session *session) {
-  if (!session->pending) session->pending = calloc(1, sizeof *session->pending);
-  return session->pending != NULL;
-}
+_Bool pending_make(struct session *session) { return session_part(session->pending); }
 
 // With the lock.
 static void drop_done(struct session *session) {

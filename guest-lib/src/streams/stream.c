@@ -11,6 +11,7 @@
 #include "session/session.h"
 #include "streams/internal.h"
 #include "streams/recorder.h"
+#include "streams/room.h"
 #include "wire/answer.h"
 #include "wire/enter.h"
 #include "wire/order.h"
@@ -31,10 +32,7 @@ static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint64_t next_id = 1;
 
 // The legacy default stream is no handle's, and its order is kept apart (wire/order.h).
-_Bool stream_make(struct session *session) {
-  if (!session->legacy_stream) session->legacy_stream = calloc(1, sizeof *session->legacy_stream);
-  return session->legacy_stream != NULL;
-}
+_Bool stream_make(struct session *session) { return session_part(session->legacy_stream); }
 
 static struct stream *find(struct session *session, uint64_t wire) {
   if (wire == STREAM_LEGACY_WIRE) return session->legacy_stream;
@@ -64,6 +62,12 @@ CUresult stream_begin_apart(struct session *session, uint64_t *wire) {
   return create(session, CU_STREAM_NON_BLOCKING, 0, wire);
 }
 
+static CUresult check(uint64_t handle) {
+  const struct stream *stream = handle_object(WIRE_KIND_STREAM, handle);
+  return stream && !guest_context_is_gone(stream->context) ? CUDA_SUCCESS
+                                                           : CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult stream_resolve(CUstream stream, int per_thread, uint64_t *wire) {
   uint64_t handle = handle_of(stream);
   if (handle == handle_of(CU_STREAM_PER_THREAD) || (handle == 0 && per_thread)) {
@@ -77,12 +81,13 @@ CUresult stream_resolve(CUstream stream, int per_thread, uint64_t *wire) {
     return CUDA_SUCCESS;
   }
   *wire = handle;
-  return handle_check(WIRE_KIND_STREAM, handle);
+  return check(handle);
 }
 
 CUresult stream_for_work(CUstream stream, int per_thread, uint64_t *wire) {
   CUresult result = stream_resolve(stream, per_thread, wire);
-  return !result && capture_active() ? recorder->check_work(*wire) : result;
+  if (!result && capture_active()) result = recorder->check_work(*wire);
+  return result ? result : stream_await_room(session_here(), *wire);
 }
 
 struct stream_attributes **stream_attributes(uint64_t wire) {
@@ -114,22 +119,33 @@ static void forget(uint64_t handle, void *object, void *context) {
   if (!only || stream->context == only) destroy(handle, only != 0);
 }
 
-void stream_forget_all(void) { handle_each(WIRE_KIND_STREAM, forget, NULL); }
-void stream_destroy_of(uint64_t context) { handle_each(WIRE_KIND_STREAM, forget, &context); }
+void stream_forget_all(struct session *session) {
+  handle_each(session, WIRE_KIND_STREAM, forget, NULL);
+}
+void stream_destroy_of(struct session *session, uint64_t context) {
+  handle_each(session, WIRE_KIND_STREAM, forget, &context);
+}
 
-static void await(uint64_t handle, void *object, void *context) {
-  if (((struct stream *)object)->context != *(uint64_t *)context) return;
-  struct session *session = session_here();
-  const CUresult result = stream_synchronize(session, handle);
+// Waits for a stream, and keeps an error of its work.
+static void await(struct session *session, uint64_t wire) {
+  const CUresult result = stream_synchronize(session, wire);
   if (result) guest_async_error(session, result);
 }
 
-void stream_synchronize_of(uint64_t context) {
-  handle_each(WIRE_KIND_STREAM, await, &context);
+struct ending {
+  struct session *session;
+  uint64_t context;
+};
+static void await_of(uint64_t handle, void *object, void *ending) {
+  const struct ending *of = ending;
+  if (((struct stream *)object)->context == of->context) await(of->session, handle);
+}
+
+void stream_synchronize_of(struct session *session, uint64_t context) {
+  struct ending ending = {session, context};
+  handle_each(session, WIRE_KIND_STREAM, await_of, &ending);
   // The server's one default stream stands for that of every context.
-  struct session *session = session_here();
-  const CUresult result = stream_synchronize(session, STREAM_LEGACY_WIRE);
-  if (result) guest_async_error(session, result);
+  await(session, STREAM_LEGACY_WIRE);
 }
 
 // ---- entry points ------------------------------------------------------------------------------
@@ -146,7 +162,10 @@ CUresult guest_cuStreamCreate(CUstream *phStream, unsigned int Flags) {
   return guest_cuStreamCreateWithPriority(phStream, Flags, 0);
 }
 
-CUresult guest_cuStreamDestroy_v2(CUstream hStream) { return destroy(handle_of(hStream), 1); }
+CUresult guest_cuStreamDestroy_v2(CUstream hStream) {
+  const CUresult result = check(handle_of(hStream));
+  return result ? result : destroy(handle_of(hStream), 1);
+}
 
 CUresult guest_cuStreamDestroy(CUstream hStream) { return guest_cuStreamDestroy_v2(hStream); }
 
@@ -188,10 +207,13 @@ static CUresult query(uint64_t wire) {
     stream_settled(session_here(), wire, last);
     return guest_take_async_error(session_here());
   }
+  if (!room_for_query(session_here(), wire)) return CUDA_ERROR_NOT_READY;
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_cuStreamQuery(session_here(), wire, &answer);
   answer_free(&answer);
+  // The server has put an event there, to tell when it is done.
+  if (result == CUDA_ERROR_NOT_READY) stream_room_used();
   if (!result) stream_settled(session_here(), wire, last);
   pthread_mutex_lock(&watch_lock);
   stream->watch = result == CUDA_ERROR_NOT_READY ? answer.request : 0;

@@ -36,13 +36,14 @@ void stream_end(uint64_t wire);
 struct stream_attributes;
 struct stream_attributes **stream_attributes(uint64_t wire);
 
-// Ends all streams after a reset of the context. The server has none of them any more.
-void stream_forget_all(void);
-// Waits for the work of a created context that ends. Its errors are kept for the next call that
-// synchronises, as they may be those of another context's work.
-void stream_synchronize_of(uint64_t context);
-// Destroys the streams that were created in a context that ends.
-void stream_destroy_of(uint64_t context);
+// Ends all streams of the session after a reset of the context. The server has none of them any
+// more.
+void stream_forget_all(struct session *session);
+// Waits for the work of a created context of the session, which ends. Its errors are kept for the
+// next call that synchronises, as they may be those of another context's work.
+void stream_synchronize_of(struct session *session, uint64_t context);
+// Destroys the streams that were created in a context of the session, which ends.
+void stream_destroy_of(struct session *session, uint64_t context);
 
 // Waits until the work on a stream is done: a round trip, unless it is known to be done. Returns an
 // error of the work, or what guest_lost (wire/enter.h) says. Does not ask whether the stream is

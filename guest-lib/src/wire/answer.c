@@ -173,8 +173,8 @@ static void finish(struct session *session, struct answer *answer) {
   if (inbox->waiting) pthread_cond_broadcast(&inbox->changed);
 }
 
-static void *on_place(struct session *session, uint64_t request, uint64_t offset, uint64_t length,
-                      uint64_t *run) {
+static void *place_for(struct session *session, uint64_t request, uint64_t offset, uint64_t length,
+                       uint64_t *run) {
   struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
   struct answer *answer = find(inbox, request);
@@ -202,12 +202,12 @@ static void on_unwritable(struct session *session, uint64_t request) {
   pthread_mutex_unlock(&inbox->lock);
 }
 
-static _Bool on_placed(struct session *session, const struct wire_placed *placed) {
+static _Bool take_from_region(struct session *session, const struct wire_placed *placed) {
   const unsigned char *from = region_placed(session, placed);
   if (!from) return 0;
   for (uint64_t done = 0, run; done < placed->length; done += run) {
     void *to =
-        on_place(session, placed->request, placed->offset + done, placed->length - done, &run);
+        place_for(session, placed->request, placed->offset + done, placed->length - done, &run);
     if (!to) return 0;
     if (!decode_copy(to, from + done, run, run)) on_unwritable(session, placed->request);
   }
@@ -268,7 +268,7 @@ static void on_fault(struct session *session, const struct wire_fault *fault) {
   log_error(
       "%s (posted command %llu) failed on the server: %s (%d). The program is told at its "
       "next synchronisation",
-      name, (unsigned long long)fault->sequence, error ? error : "error", fault->result);
+      name, (unsigned long long)fault->posted_number, error ? error : "error", fault->result);
 }
 
 static void on_finished(struct session *session, const struct wire_done *done) {
@@ -277,6 +277,15 @@ static void on_finished(struct session *session, const struct wire_done *done) {
     listener->event_finished(session, done);
   else
     stream_finished(session, done);
+}
+
+static void on_passed(struct session *session, const struct wire_passed *passed) {
+  if (trace_on()) trace_received(WIRE_PASSED, passed->header.size, 0, 0);
+  stream_passed(session, passed);
+  struct inbox *inbox = session->inbox;
+  pthread_mutex_lock(&inbox->lock);
+  if (inbox->waiting) pthread_cond_broadcast(&inbox->changed);
+  pthread_mutex_unlock(&inbox->lock);
 }
 
 static _Bool on_call(struct session *session, const struct wire_call *call) {
@@ -292,13 +301,14 @@ static void on_end(struct session *session, int32_t result, const char *sentence
 }
 
 static const struct decode_sink sink = {
-    .place = on_place,
+    .place = place_for,
     .unwritable = on_unwritable,
-    .placed = on_placed,
+    .placed = take_from_region,
     .reply = on_reply,
     .idle = batch_server_idle,
     .output = on_output,
     .finished = on_finished,
+    .passed = on_passed,
     .fault = on_fault,
     .call = on_call,
     .end = on_end,
@@ -378,10 +388,13 @@ _Bool answer_is_being_read(struct session *session) {
   return now;
 }
 
-CUresult answer_wait(struct session *session, struct answer *answer) {
+// Reads the socket until `there`, or waits for another thread that reads it. What makes it true is
+// read from the socket; who reads broadcasts `changed`.
+static inline void read_until(struct session *session, _Bool (*there)(const void *what),
+                              const void *what) {
   struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
-  while (!answer->done) {
+  while (!there(what)) {
     if (inbox->reading) {
       inbox->waiting++;
       pthread_cond_wait(&inbox->changed, &inbox->lock);
@@ -390,8 +403,8 @@ CUresult answer_wait(struct session *session, struct answer *answer) {
     }
     inbox->reading = 1;
     pthread_mutex_unlock(&inbox->lock);
-    // Only the reader sets `done`, so no lock is needed to look at it here.
-    while (!answer->done && read_once(session, 0) && !region_owes(session)) {
+    // Only the reader makes it true, so no lock is needed to look here.
+    while (!there(what) && read_once(session, 0) && !region_owes(session)) {
     }
     leave_reading(session);
     if (region_owes(session)) {
@@ -401,7 +414,18 @@ CUresult answer_wait(struct session *session, struct answer *answer) {
     pthread_mutex_lock(&inbox->lock);
   }
   pthread_mutex_unlock(&inbox->lock);
+}
+
+static _Bool is_answered(const void *answer) { return ((const struct answer *)answer)->done; }
+
+CUresult answer_wait(struct session *session, struct answer *answer) {
+  read_until(session, is_answered, answer);
   return (CUresult)answer->result;
+}
+
+void answer_read_until(struct session *session, _Bool (*there)(const void *what),
+                       const void *what) {
+  read_until(session, there, what);
 }
 
 _Bool answer_poll(struct session *session) {

@@ -71,6 +71,10 @@ void answer_expect_unasked(struct session *session, struct answer *answer, uint6
 // question is registered and has been sent, or is going to be by somebody else. Returns the result
 // in the answer, or what guest_lost (enter.h) says once the connection is gone.
 CUresult answer_wait(struct session *session, struct answer *answer);
+// The same for what comes without a question: reads, or waits for another thread that reads, until
+// there(what). It has to become true by what the server sends, WIRE_PASSED among it, or by the loss
+// of the connection. Called with and without locks of answers; it may take none.
+void answer_read_until(struct session *session, _Bool (*there)(const void *what), const void *what);
 // Frees the reply of an answer that was waited for, and not the answer itself.
 void answer_free(struct answer *answer);
 

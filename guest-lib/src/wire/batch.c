@@ -1,18 +1,12 @@
 #include "wire/batch.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "base/ablation.h"
 #include "base/stats.h"
-#include "base/thread.h"
 #include "base/trace.h"
 #include "base/watch.h"
 #include "session/session.h"
@@ -20,28 +14,7 @@
 #include "wire/connection.h"
 #include "wire/enter.h"
 #include "wire/order.h"
-
-// Two buffers: one is filled while the other is being sent.
-struct outbox {
-  pthread_mutex_t send_lock, lock;
-  pthread_cond_t sender_wanted;
-  int filling;
-  size_t filled;
-  uint64_t sequence;
-  uint64_t sent_sequence;    // of the last command sent; the sender's
-  uint64_t traced_sequence;  // of the last one traced
-  _Bool sender_asleep;
-  unsigned sender_naps;   // left to it, see nap(): it looks by itself, and is not woken
-  uint64_t nap_sequence;  // of the last command when it last looked
-  _Bool sender_polling;   // it waits for the server's bytes, not for the condition
-  _Bool started;          // the sender's thread
-  int sender_kick;        // eventfd that ends such a wait
-  // Something was sent since the server last said that it has taken everything up.
-  _Atomic _Bool in_flight;
-  // Mirrors `filled != 0` for readers without the lock.
-  _Atomic _Bool pending;
-  unsigned char buffers[2][BATCH_BYTES] __attribute__((aligned(64)));
-};
+#include "wire/outbox.h"
 
 _Bool outbox_make(struct session *session) {
   struct outbox *outbox = session->outbox;
@@ -65,32 +38,13 @@ uint64_t batch_sequence(struct session *session) {
   return now;
 }
 
-// Whether what is filled stays here until the server is idle. Not while somebody waits for an
-// answer: the answer may need what another thread has posted since.
-static _Bool held_back(struct session *session) {
-  struct outbox *outbox = session->outbox;
-  return atomic_load(&outbox->in_flight) && !answers_expected(session);
-}
-
-// With the lock held.
-static void wake_sender(struct session *session) {
-  struct outbox *outbox = session->outbox;
-  if (outbox->sender_asleep) {
-    outbox->sender_asleep = 0;
-    pthread_cond_signal(&outbox->sender_wanted);
-  } else if (outbox->sender_polling && !held_back(session)) {
-    outbox->sender_polling = 0;
-    eventfd_write(outbox->sender_kick, 1);
-  }
-}
-
 void batch_server_idle(struct session *session) {
   struct outbox *outbox = session->outbox;
   atomic_store(&outbox->in_flight, 0);
   if (!atomic_load(&outbox->pending)) return;
   pthread_mutex_lock(&outbox->lock);
   if (outbox->filled) {
-    wake_sender(session);
+    outbox_wake_sender(session);
     // The bytes it polls for may just have been read by this thread.
     if (outbox->sender_polling) eventfd_write(outbox->sender_kick, 1);
   }
@@ -102,7 +56,7 @@ void batch_reader_left(struct session *session) {
   connection_reader_left(session);
   if (!atomic_load(&outbox->in_flight) || !atomic_load(&outbox->pending)) return;
   pthread_mutex_lock(&outbox->lock);
-  wake_sender(session);
+  outbox_wake_sender(session);
   pthread_mutex_unlock(&outbox->lock);
 }
 
@@ -140,7 +94,7 @@ static int send_parts(struct session *session, struct iovec *parts, int count) {
 
 // Sends what is filled now. The send lock is held, the batch lock is not: whoever sends may have
 // to read answers, and those want the batch lock.
-static void flush_as_sender(struct session *session) {
+static void flush_send_locked(struct session *session) {
   struct outbox *outbox = session->outbox;
   pthread_mutex_lock(&outbox->lock);
   unsigned char *bytes;
@@ -155,13 +109,13 @@ static void flush_as_sender(struct session *session) {
 static void flush(struct session *session) {
   struct outbox *outbox = session->outbox;
   pthread_mutex_lock(&outbox->send_lock);
-  flush_as_sender(session);
+  flush_send_locked(session);
   pthread_mutex_unlock(&outbox->send_lock);
 }
 
 void batch_send(struct session *session) { flush(session); }
 
-// With the batch lock held and room made; NULL (unlocked) when the connection is gone.
+// With the batch lock held and room made.
 static void *append(struct session *session, uint16_t op, size_t size) {
   struct outbox *outbox = session->outbox;
   struct wire_header *header =
@@ -172,6 +126,7 @@ static void *append(struct session *session, uint16_t op, size_t size) {
   header->flags = 0;
   header->size = (uint32_t)size;
   outbox->sequence++;
+  outbox->last = header;
   if (watch_on()) watch_posted(op, outbox->sequence, size);
   stats_add(&guest_stats->commands, 1);
   stats_add(&guest_stats->bytes_sent, size);
@@ -179,7 +134,7 @@ static void *append(struct session *session, uint16_t op, size_t size) {
 }
 
 void *batch_begin(struct session *session, uint16_t op, size_t size) {
-  if (session_crossed()) return NULL;
+  if (session_mixed_error()) return NULL;
   struct outbox *outbox = session->outbox;
   pthread_mutex_lock(&outbox->lock);
   for (;;) {
@@ -196,27 +151,24 @@ void *batch_begin(struct session *session, uint16_t op, size_t size) {
 
 CUresult batch_end(struct session *session, uint64_t stream) {
   struct outbox *outbox = session->outbox;
-  stream_mark(session, stream, outbox->sequence);
-  wake_sender(session);
-  pthread_mutex_unlock(&outbox->lock);
+  stream_mark(session, stream, outbox->sequence, outbox->last);
+  outbox_wake_sender(session);
+  pthread_mutex_unlock(&outbox->lock);  // held since batch_begin
   if (ablated(ABLATE_BATCHING)) flush(session);
   return CUDA_SUCCESS;
 }
 
 void *batch_begin_bulk(struct session *session, uint16_t op, size_t size, uint64_t length) {
-  if (session_crossed()) return NULL;
+  if (session_mixed_error()) return NULL;
   struct outbox *outbox = session->outbox;
   uint32_t whole = (uint32_t)size + wire_round_up((uint32_t)length);
-  if (length <= BATCH_COPY_MAX) {
-    struct wire_header *header = batch_begin(session, op, whole);
-    return header;
-  }
+  if (length <= BATCH_COPY_MAX) return batch_begin(session, op, whole);
   // The payload follows this very frame, so nobody else may send or append until it is out.
   pthread_mutex_lock(&outbox->send_lock);
   pthread_mutex_lock(&outbox->lock);
   while (outbox->filled + size > BATCH_BYTES) {
     pthread_mutex_unlock(&outbox->lock);
-    flush_as_sender(session);
+    flush_send_locked(session);
     pthread_mutex_lock(&outbox->lock);
   }
   if (guest_is_lost()) {
@@ -242,7 +194,7 @@ CUresult batch_end_bulk(struct session *session, uint64_t stream, const void *pa
     memset(end - pad, 0, pad);
     return batch_end(session, stream);
   }
-  stream_mark(session, stream, outbox->sequence);
+  stream_mark(session, stream, outbox->sequence, outbox->last);
   unsigned char *bytes;
   size_t size = swap_buffers(session, &bytes);
   pthread_mutex_unlock(&outbox->lock);
@@ -272,7 +224,7 @@ static void count_own(const struct answer *answer) {
   if (answer->reply) own->bytes_received += ((struct wire_header *)answer->reply)->size;
 }
 
-static CUresult take_answer(struct answer *answer, size_t reply_size, CUresult result) {
+static CUresult check_answer(struct answer *answer, size_t reply_size, CUresult result) {
   if (watch_on()) count_own(answer);
   // An error needs no results behind it.
   if (!answer->result && !guest_is_lost() &&
@@ -288,128 +240,27 @@ CUresult batch_wait(struct session *session, struct answer *answer, size_t reply
   struct trace_span waiting = {0};
   // While nobody can have sent it: clocks are compared by that.
   if (trace_on()) trace_wait_begin(&waiting, answer->request, answer->sequence);
-  pthread_mutex_unlock(&outbox->lock);
+  pthread_mutex_unlock(&outbox->lock);  // held since batch_ask
   stats_add(&guest_stats->round_trips, 1);
   flush(session);
   CUresult result = answer_wait(session, answer);
   trace_wait_end(&waiting, result);
-  result = take_answer(answer, reply_size, result);
+  result = check_answer(answer, reply_size, result);
   return result ? result : guest_take_async_error(session);
 }
 
 void batch_leave(struct session *session, uint64_t stream) {
   struct outbox *outbox = session->outbox;
-  stream_mark(session, stream, outbox->sequence);
+  stream_mark(session, stream, outbox->sequence, outbox->last);
   pthread_mutex_unlock(&outbox->lock);
   stats_add(&guest_stats->round_trips, 1);
   flush(session);
 }
 
 CUresult batch_collect(struct session *session, struct answer *answer, size_t reply_size) {
-  return take_answer(answer, reply_size, answer_wait(session, answer));
+  return check_answer(answer, reply_size, answer_wait(session, answer));
 }
 
 CUresult batch_defer(struct session *session, uint64_t stream) {
   return batch_end(session, stream);
-}
-
-// Until the server says that it is idle, or another thread reads that it is. No lock held.
-static void wait_for_idle(struct session *session) {
-  struct outbox *outbox = session->outbox;
-  pthread_mutex_lock(&outbox->lock);
-  outbox->sender_polling = 1;
-  pthread_mutex_unlock(&outbox->lock);
-  // The idle message may have come before the flag was set.
-  if (held_back(session)) {
-    struct pollfd polled[2] = {{.fd = connection_fd(session), .events = POLLIN},
-                               {.fd = outbox->sender_kick, .events = POLLIN}};
-    if (poll(polled, 2, connection_look_ms()) == 0 && connection_is_silent(session))
-      answer_give_up(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(ETIMEDOUT));
-    if (polled[1].revents) {
-      eventfd_t count;
-      eventfd_read(outbox->sender_kick, &count);
-    }
-  }
-  pthread_mutex_lock(&outbox->lock);
-  outbox->sender_polling = 0;
-  pthread_mutex_unlock(&outbox->lock);
-  if (!held_back(session) || answer_poll(session)) return;
-  // Another thread reads. It wakes us when it reads that the server is idle (batch_server_idle),
-  // and when it stops reading before that (batch_reader_left).
-  pthread_mutex_lock(&outbox->lock);
-  if (outbox->filled && held_back(session) && !guest_is_lost() && answer_is_being_read(session)) {
-    outbox->sender_asleep = 1;
-    pthread_cond_wait(&outbox->sender_wanted, &outbox->lock);
-  }
-  pthread_mutex_unlock(&outbox->lock);
-}
-
-// Programs that post and then wait send the batch themselves, and the sender is woken for nothing:
-// on one processor that costs as much as the call. Where this has happened EMPTY_WAKES times in a
-// row, it sleeps for NAP_NS and looks by itself instead; until it finds something, which it
-// then sends late, or nothing has been posted for NAPS of them.
-#define EMPTY_WAKES 16
-#define NAP_NS 50000
-#define NAPS 40
-static void nap(struct session *session) {
-  struct outbox *outbox = session->outbox;
-  const struct timespec time = {.tv_nsec = NAP_NS};
-  pthread_mutex_unlock(&outbox->lock);
-  nanosleep(&time, NULL);
-  pthread_mutex_lock(&outbox->lock);
-  if (outbox->filled)
-    outbox->sender_naps = 0;
-  else if (outbox->sequence != outbox->nap_sequence)
-    outbox->sender_naps = NAPS;
-  else
-    outbox->sender_naps--;
-  outbox->nap_sequence = outbox->sequence;
-}
-
-// Sends what nobody waits for, as soon as the server has nothing left to do.
-static void *sender(void *of) {
-  struct session *session = of;
-  struct outbox *outbox = session->outbox;
-  session_use(session);
-  // Woken by a thread that posts, and often posts more or waits at once: it must not take that
-  // thread's processor from it. Where this is refused, all works as well, a little slower.
-  const struct sched_param none = {0};
-  sched_setscheduler(0, SCHED_BATCH, &none);
-  unsigned empty_wakes = 0;
-  pthread_mutex_lock(&outbox->lock);
-  for (;;) {
-    if (guest_is_lost()) break;
-    if (!outbox->filled && outbox->sender_naps) {
-      nap(session);
-      continue;
-    }
-    if (!outbox->filled) {
-      outbox->sender_asleep = 1;
-      pthread_cond_wait(&outbox->sender_wanted, &outbox->lock);
-      empty_wakes = outbox->filled ? 0 : empty_wakes + 1;
-      if (empty_wakes == EMPTY_WAKES) outbox->sender_naps = NAPS, empty_wakes = 0;
-      continue;
-    }
-    pthread_mutex_unlock(&outbox->lock);
-    if (!held_back(session)) {
-      flush(session);
-      pthread_mutex_lock(&outbox->lock);
-      continue;
-    }
-    wait_for_idle(session);
-    pthread_mutex_lock(&outbox->lock);
-  }
-  pthread_mutex_unlock(&outbox->lock);
-  return NULL;
-}
-
-int batch_start(struct session *session) {
-  struct outbox *outbox = session->outbox;
-  // After a cuInit that failed for another session, it is there.
-  if (outbox->started) return 0;
-  outbox->sender_kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (outbox->sender_kick < 0) return errno;
-  const int error = thread_start(sender, session, 256 << 10);
-  outbox->started = !error;
-  return error;
 }

@@ -1,5 +1,7 @@
 // The way out: commands are appended to one batch and leave when a caller must wait, when the batch
-// is full, or when the server has nothing left to do.
+// is full, or when the sender's thread (sender.h) comes to them. That lets them be while the server
+// is not idle, unless an answer is expected. The server is idle when it has taken up all it was
+// sent.
 //
 // Each session has a batch of its own. A function that returns NULL has sent and locked nothing:
 // the connection is gone, or the call was given things of two sessions. What the program then gets
@@ -77,16 +79,12 @@ void batch_send(struct session *session);
 // from 1 in the order in which they are sent.
 uint64_t batch_sequence(struct session *session);
 
-// To be called when the server has said that it has taken up all it was sent: what is in the batch
-// need not be held back any longer.
+// To be called when the server has said that it is idle, or has answered, which counts as much:
+// what is in the batch need not be held back any longer.
 void batch_server_idle(struct session *session);
 
 // To be called when a thread stops reading what the server sends: a sender that relied on it has to
 // look for itself.
 void batch_reader_left(struct session *session);
-
-// Starts the thread that sends what nobody waits for. To be called once for each session, when all
-// are attached. Returns 0, or an errno value.
-int batch_start(struct session *session);
 
 #endif

@@ -28,10 +28,8 @@ static int limit_ms = 60000;  // as it was when there was one thread
 
 _Bool connection_make(struct session *session) {
   if (session->connection) return 1;
-  struct connection *connection = calloc(1, sizeof *connection);
-  if (!connection) return 0;
-  pthread_mutex_init(&connection->silence_lock, NULL);
-  session->connection = connection;
+  if (!session_part(session->connection)) return 0;
+  pthread_mutex_init(&session->connection->silence_lock, NULL);
   return 1;
 }
 

@@ -165,6 +165,12 @@ static size_t take_frame(struct decode *decode, const uint8_t *at, size_t have) 
       else
         decode->sink->finished(decode->session, (const struct wire_done *)at);
       break;
+    case WIRE_PASSED:
+      if (size < sizeof(struct wire_passed))
+        decode->failure = "a passed mark that is too short";
+      else
+        decode->sink->passed(decode->session, (const struct wire_passed *)at);
+      break;
     case WIRE_FAULT:
       if (size < sizeof(struct wire_fault))
         decode->failure = "a fault that is too short";

@@ -28,12 +28,14 @@ struct decode_sink {
   _Bool (*placed)(struct session *session, const struct wire_placed *placed);
   // A whole reply frame has come. False: it answers nothing that was asked.
   _Bool (*reply)(struct session *session, const struct wire_reply *reply);
-  // The server has taken up all it was sent.
+  // The server is idle: it has taken up all it was sent.
   void (*idle)(struct session *session);
   // Kernels have printed: WIRE_OUTPUT by printf, WIRE_ERRORS by assertions.
   void (*output)(struct session *session, uint16_t op, const char *text, uint64_t length);
   // A stream or an event that was asked about is done.
   void (*finished)(struct session *session, const struct wire_done *done);
+  // A stream has come beyond a mark.
+  void (*passed)(struct session *session, const struct wire_passed *passed);
   // A posted command has failed.
   void (*fault)(struct session *session, const struct wire_fault *fault);
   // A stream has come to a function of the program. False: there is no such function.

@@ -11,7 +11,7 @@ CUresult echo_after(int call, CUresult result) {
   const unsigned traits = call_traits[call];
   const _Bool asks = (ablated(ABLATE_LOCAL) && traits & CALL_IS_LOCAL) ||
                      (ablated(ABLATE_HANDLES) && traits & CALL_MINTS);
-  if (result || !asks || atomic_load(&guest_condition)) return result;
+  if (result || !asks || atomic_load(&guest_obstacles)) return result;
   struct answer answer;
   answer_init(&answer);
   ask_Echo(session_here(), &answer);

@@ -9,14 +9,14 @@
 #include "base/trace.h"
 #include "wire/connection.h"
 
-// Reasons to stop a call, as bits of guest_condition.
+// Reasons to stop a call, as bits of guest_obstacles.
 enum { NOT_READY = 1, CHILD = 2, LOST = 4, POISONED = 8, HOST_FUNCTIONS = 16, INACTIVE = 32 };
 
-_Atomic int guest_condition = NOT_READY;
+_Atomic int guest_obstacles = NOT_READY;
 static _Atomic int lost_result;
 
 CUresult guest_check(enum needs needs) {
-  int condition = atomic_load(&guest_condition);
+  int condition = atomic_load(&guest_obstacles);
   if (condition & (CHILD | NOT_READY)) return CUDA_ERROR_NOT_INITIALIZED;
   if (condition & HOST_FUNCTIONS && thread_role.in_function) return CUDA_ERROR_NOT_PERMITTED;
   if (condition & LOST) return (CUresult)atomic_load(&lost_result);
@@ -35,8 +35,8 @@ static _Atomic _Bool attaching;
 // with the parent) nor any lock that another thread held, be it in the middle of attaching. After
 // an attach that failed there is nothing to inherit.
 static void in_child(void) {
-  if (atomic_load(&guest_condition) & NOT_READY && !atomic_load(&attaching)) return;
-  atomic_fetch_or(&guest_condition, CHILD);
+  if (atomic_load(&guest_obstacles) & NOT_READY && !atomic_load(&attaching)) return;
+  atomic_fetch_or(&guest_obstacles, CHILD);
   connection_close();
 }
 
@@ -49,32 +49,32 @@ void guest_attaching(void) {
 }
 
 void guest_attached(_Bool success) {
-  if (success) atomic_fetch_and(&guest_condition, ~NOT_READY);
+  if (success) atomic_fetch_and(&guest_obstacles, ~NOT_READY);
   atomic_store(&attaching, 0);
 }
 
-void guest_watch_host_functions(void) { atomic_fetch_or(&guest_condition, HOST_FUNCTIONS); }
+void guest_watch_host_functions(void) { atomic_fetch_or(&guest_obstacles, HOST_FUNCTIONS); }
 
 void guest_watch_contexts(_Bool some_inactive) {
   if (some_inactive)
-    atomic_fetch_or(&guest_condition, INACTIVE);
+    atomic_fetch_or(&guest_obstacles, INACTIVE);
   else
-    atomic_fetch_and(&guest_condition, ~INACTIVE);
+    atomic_fetch_and(&guest_obstacles, ~INACTIVE);
 }
 
-_Bool guest_is_child(void) { return (atomic_load(&guest_condition) & CHILD) != 0; }
+_Bool guest_is_child(void) { return (atomic_load(&guest_obstacles) & CHILD) != 0; }
 
 void guest_set_lost(CUresult result) {
   int none = 0;
   atomic_compare_exchange_strong(&lost_result, &none, (int)result);
-  atomic_fetch_or(&guest_condition, LOST);
+  atomic_fetch_or(&guest_obstacles, LOST);
 }
 
-_Bool guest_is_lost(void) { return (atomic_load(&guest_condition) & LOST) != 0; }
+_Bool guest_is_lost(void) { return (atomic_load(&guest_obstacles) & LOST) != 0; }
 
 CUresult guest_lost(void) {
   int result = atomic_load(&lost_result);
-  if (!result) result = (int)session_crossed();
+  if (!result) result = (int)session_mixed_error();
   return result ? (CUresult)result : CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
@@ -101,7 +101,7 @@ void guest_note_result(struct session *session, CUresult result) {
   if (!poisons(result)) return;
   int none = 0;
   atomic_compare_exchange_strong(&session->poison, &none, (int)result);
-  atomic_fetch_or(&guest_condition, POISONED);
+  atomic_fetch_or(&guest_obstacles, POISONED);
 }
 
 void guest_async_error(struct session *session, CUresult result) {
@@ -112,7 +112,7 @@ void guest_async_error(struct session *session, CUresult result) {
 }
 
 CUresult guest_take_async_error(struct session *session) {
-  if (atomic_load(&guest_condition) & POISONED) {
+  if (atomic_load(&guest_obstacles) & POISONED) {
     int sticky = atomic_load(&session->poison);
     if (sticky) return (CUresult)sticky;
   }
@@ -124,7 +124,7 @@ void guest_clear_errors(struct session *session) {
   atomic_store(&session->poison, 0);
   for (struct session *other = sessions; other < sessions_end(); other++)
     if (atomic_load(&other->poison)) return;
-  atomic_fetch_and(&guest_condition, ~POISONED);
+  atomic_fetch_and(&guest_obstacles, ~POISONED);
 }
 
 int abi_unsupported(int entry) {
@@ -137,4 +137,11 @@ int abi_unsupported(int entry) {
     log_warn("%s is not served: the program gets %s (said once)", abi_entries[entry].name,
              abi_result_name(result));
   return result;
+}
+
+CUresult guest_not_served(_Atomic _Bool *said, const char *what) {
+  stats_add(&guest_stats->unsupported, 1);
+  if (!atomic_exchange(said, 1))
+    log_warn("%s are not served: the program gets CUDA_ERROR_NOT_SUPPORTED (said once)", what);
+  return CUDA_ERROR_NOT_SUPPORTED;
 }

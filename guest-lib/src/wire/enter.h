@@ -17,11 +17,23 @@
 // object that knows its context, so none need be current), or a current context that can be used.
 enum needs { NEEDS_NOTHING, NEEDS_INIT, NEEDS_OBJECT, NEEDS_CONTEXT };
 
+// What a call needs that names a stream: one that was made knows its context, and a default stream
+// is that of the current context.
+static inline enum needs needs_of(CUstream stream) {
+  return (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD ? NEEDS_OBJECT : NEEDS_CONTEXT;
+}
+
 // 0 when calls may go on; anything else sends them to guest_check.
-extern _Atomic int guest_condition;
+extern _Atomic int guest_obstacles;
+
+// Whether what was made in a context is gone with it (context_is_inactive).
+static inline _Bool guest_context_is_gone(uint64_t context) {
+  return __builtin_expect(atomic_load_explicit(&guest_obstacles, memory_order_relaxed), 0) &&
+         context_is_inactive(context);
+}
 
 // Returns the error of a call that cannot go on, and CUDA_SUCCESS when this one can after all. For
-// when guest_condition is not 0.
+// when guest_obstacles is not 0.
 CUresult guest_check(enum needs needs);
 
 // Called first by the generated entry point of the call with the number `call` (CALL_...). Brings
@@ -33,13 +45,19 @@ static inline CUresult guest_enter(int call, enum needs needs) {
   log_trace("%s", call_names[call]);
   if (needs == NEEDS_NOTHING) return CUDA_SUCCESS;
   if (sessions_many()) session_begin_call();
-  if (__builtin_expect(atomic_load_explicit(&guest_condition, memory_order_acquire), 0)) {
+  if (__builtin_expect(atomic_load_explicit(&guest_obstacles, memory_order_acquire), 0)) {
     CUresult result = guest_check(needs);
     if (result) return result;
   }
   if (needs == NEEDS_CONTEXT && !context_current()) return context_unusable();
   return CUDA_SUCCESS;
 }
+
+// For a call that is served, but not for what it asks for: counts it with those that are not served
+// at all, and says in the log that `what` (several of something) is not served, the first time
+// that it comes to this place. `said` is the place's own, of static storage. Returns
+// CUDA_ERROR_NOT_SUPPORTED.
+CUresult guest_not_served(_Atomic _Bool *said, const char *what);
 
 // ---- the state of the process; safe from any thread --------------------------------------------
 

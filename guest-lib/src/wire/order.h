@@ -25,14 +25,51 @@ struct stream_order {
   _Atomic uint64_t last;      // last command put on it
   _Atomic uint64_t done;      // commands up to here are known to be done
   _Atomic uint64_t finished;  // request of the latest query the server reported as done since
+  // Where the server's streams take only so many operations (streams/room.h): how many were put
+  // here, at most; how many had been when the last mark was; how many are known to be done; and
+  // `put` with those that threads have taken room for and not put yet.
+  _Atomic uint64_t put, marked, passed, taken;
+  uint64_t
+      pages;  // of the session's batches of pages, how many it is behind; with the batch locked
 };
 
 // Makes what this file keeps for a session (sessions_make); false when there is no memory.
 _Bool order_make(struct session *session);
 
-// Notes that command `sequence` was put on the stream; BATCH_NO_STREAM is nothing. Called with the
-// batch locked.
-void stream_mark(struct session *session, uint64_t wire, uint64_t sequence);
+// Notes that command `sequence`, whose fixed part is `frame`, was put on the stream;
+// BATCH_NO_STREAM is nothing. Called with the batch locked.
+void stream_mark(struct session *session, uint64_t wire, uint64_t sequence,
+                 const struct wire_header *frame);
+
+// The most operations of the server's driver that a command becomes which is no long download, with
+// the wait for pages before it and the event of a query behind it.
+#define STREAM_OPERATIONS_MOST 6
+// An upload becomes a copy and an event, so one that is sent in so many parts twice as many.
+#define STREAM_OPERATIONS_OF_UPLOAD 2
+// Return how many operations a download becomes, at most: of so many bytes in a row, or of a box.
+unsigned stream_operations_of_download(const struct session *session, uint64_t bytes);
+unsigned stream_operations_of_box(const struct session *session, uint64_t width, uint64_t height,
+                                  uint64_t depth);
+
+// Takes room for so many operations, which the calling thread is about to put on the stream, where
+// there are no more than `most` then or it has none at all. False where there is no room. The next
+// command that the thread puts there has the room, and what it does not need is given back.
+_Bool stream_take_room(struct session *session, uint64_t wire, struct stream_order *order,
+                       uint64_t operations, uint64_t most);
+// Gives back what the thread has taken and not used.
+void stream_give_room_back(void);
+extern __thread unsigned stream_room_taken;
+// To be called where a call ends that may have put nothing after it had taken room.
+static inline CUresult stream_leave_room(CUresult result) {
+  if (__builtin_expect(stream_room_taken != 0, 0)) stream_give_room_back();
+  return result;
+}
+// Notes that what was asked has put as many operations on the stream as room was taken for.
+void stream_room_used(void);
+// Returns what is kept for a stream that is live; NULL for one that is not.
+struct stream_order *stream_order(struct session *session, uint64_t wire);
+// Notes that the server says that a stream has come beyond a mark.
+void stream_passed(struct session *session, const struct wire_passed *passed);
 
 // Notes that command `sequence` was put on all streams. Called without a lock.
 void stream_mark_all(struct session *session, uint64_t sequence);

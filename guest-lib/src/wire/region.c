@@ -23,10 +23,6 @@
 #define F_GET_SEALS 1034
 #define F_SEAL_SHRINK 2
 #endif
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#define MADV_POPULATE_WRITE 23
-#endif
 
 #define PAGE 4096u
 // Copies from this size on go through the region, once so much has been copied by the socket that
@@ -55,10 +51,8 @@ struct region {
 
 _Bool region_make(struct session *session) {
   if (session->region) return 1;
-  struct region *region = calloc(1, sizeof *region);
-  if (!region) return 0;
-  pthread_mutex_init(&region->lock, NULL);
-  session->region = region;
+  if (!session_part(session->region)) return 0;
+  pthread_mutex_init(&session->region->lock, NULL);
   return 1;
 }
 
@@ -132,8 +126,7 @@ static const char *map(struct region *region, int descriptor,
 // With the lock held. Errors of earlier work are for the next call that waits.
 static const char *ask_for_it(struct session *session) {
   struct region *region = session->region;
-  if (!region_can_read(session->region, 1))
-    return "the system does not tell what memory can be read";
+  if (!region_can_read(region, 1)) return "the system does not tell what memory can be read";
   struct answer answer;
   answer_init(&answer);
   if (!batch_ask(session, WIRE_RegionOpen, sizeof(struct wire_RegionOpen), &answer)) return "";

@@ -53,6 +53,10 @@ static void finished(struct session *session, const struct wire_done *done) {
   (void)session;
   touch(done, sizeof *done);
 }
+static void passed(struct session *session, const struct wire_passed *p) {
+  (void)session;
+  touch(p, sizeof *p);
+}
 static _Bool call(struct session *session, const struct wire_call *c) {
   (void)session;
 
@@ -80,6 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       .idle = idle,
       .output = output,
       .finished = finished,
+      .passed = passed,
       .fault = fault,
       .call = call,
       .end = end,

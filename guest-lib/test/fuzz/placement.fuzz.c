@@ -24,7 +24,7 @@ static uint8_t *memory_of(const uint8_t *shape, struct answer *answer) {
 static void begin_anew(struct inbox *inbox) {
   decode_init(&inbox->decoder, &sink, sessions);
   inbox->next_request = 0;
-  atomic_store(&guest_condition, 0);
+  atomic_store(&guest_obstacles, 0);
   streams_listen();
 }
 

@@ -5,12 +5,13 @@
 
 #include "check.h"
 #include "driver/hooks.h"
+#include "memory/limit.h"
 #include "memory/memory.h"
 #include "session/context.h"
 #include "session/device.h"
-#include "wire/batch.h"
 #include "wire/connection.h"
 #include "wire/enter.h"
+#include "wire/sender.h"
 
 static void describe(struct device *device) {
   strcpy(device->name, "Test device");
@@ -69,9 +70,10 @@ struct server *session_start_pinned(uint64_t limit, uint64_t pinned, struct serv
     devices[i].session = sessions;
   }
   device_start(devices, 2, NULL, 13000);
-  memory_start(WIRE_WINDOW_BASE, WIRE_WINDOW_SIZE, limit, pinned);
+  memory_join(session_here(), limit, pinned, 0);
+  memory_start(WIRE_WINDOW_BASE, WIRE_WINDOW_SIZE, WIRE_GRANULE);
   CHECK(context_start(device_count()));
-  CHECK(batch_start(session_here()) == 0);
+  CHECK(sender_start(session_here()) == 0);
   guest_attaching();
   guest_attached(1);
   struct server *server = server_start(pair[1], hook);

@@ -9,7 +9,7 @@ export const periodNs = periodMs * 1e6;
 /** How far anyone may be ahead, if it had the whole device: two periods, so that steps may be late. */
 export const leadNs = 2 * periodNs;
 /** So many idle periods anyone may let pass with room to work; then it was not others in its way. */
-export const stillPeriods = 8;
+const stillPeriods = 8;
 
 export interface Account {
   /** The part of steps at which it wanted something. */
@@ -20,6 +20,8 @@ export interface Account {
   readonly wanted: boolean;
   /** Whether it took part in what the others owe each other. */
   readonly present: boolean;
+  /** Nanoseconds for which it has wanted nothing. */
+  readonly away: number;
   /** What `charged` could reach in the last period; null: no limit. */
   readonly limit: bigint | null;
   /** Nanoseconds of device time that the others owe it; negative: that it owes. */
@@ -29,6 +31,8 @@ export interface Account {
   /** Nanoseconds until its limit of wall time; negative: over it. */
   readonly level: number;
   readonly shareLimit: number;
+  /** Whether it waited for the work of others to end. */
+  readonly queued: boolean;
 }
 
 /** A session in this step, with what becomes of its account. */
@@ -46,8 +50,15 @@ export interface Entry {
   level: number;
   /** It wanted more during the whole last period. */
   hungry: boolean;
-  /** It wants more, or did at the last step: a pause between two launches is no absence. */
+  /** It wants more, or did at the last step: a pause between two launches is no absence. Or it is awaited. */
   present: boolean;
+  /** Nanoseconds for which it has wanted nothing. */
+  away: number;
+  /**
+   * It wants nothing, but did a moment ago, and is owed something: who owes it that waits, as its next kernel might
+   * be a long one. That is paid for by what the session is owed.
+   */
+  awaited: boolean;
   /** Its part of what is used from now on, were it present. */
   part: number;
   /** Its own limit lets it use no more than this in the coming period. */
@@ -58,6 +69,8 @@ export interface Entry {
   /** What it could have used in the last period, if it had wanted more than it did. */
   room: number;
   still: number;
+  /** It waits for the work of others to end, or did at the last step. */
+  queued: boolean;
   /**
    * It always has work on the device or in front of it. If such a one uses less than it may, others
    * are in its way, and to give them its time would be wrong.
@@ -77,6 +90,8 @@ export function settle(entries: readonly Entry[], passed: number) {
     if (!entry.present) {
       // Unused time is not kept, debts are paid with rest.
       entry.credit = Math.min(0, entry.credit + entry.part * passed);
+    } else if (entry.awaited) {
+      entry.credit = Math.max(0, entry.credit - passed);
     } else if (entry.known?.present === false && entry.credit < 0) {
       reclaim(present, entry);
     }

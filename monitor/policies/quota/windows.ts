@@ -89,7 +89,7 @@ function step(
   for (const session of ended) debts.leave(session, memory.accounts.get(session.id));
   const entries = sessions.map((session) => {
     const known = memory.accounts.get(session.id);
-    return entryOf(session, known, known ? 0 : debts.take(session.tenant));
+    return entryOf(session, known, passed, known ? 0 : debts.take(session.tenant));
   });
   const use = deviceUse(entries, passed, memory);
   divide(entries, passed, use, rank);
@@ -115,11 +115,13 @@ function step(
       charged,
       wanted,
       present: entry.present,
+      away: entry.away,
       limit,
       credit,
       booked: entry.booked,
       level,
       shareLimit,
+      queued: session.queued === true,
     });
   }
   return {
@@ -136,35 +138,47 @@ function step(
   };
 }
 
-function entryOf(session: QuotaSession, known: Account | undefined, debt: number): Entry {
+function entryOf(
+  session: QuotaSession,
+  known: Account | undefined,
+  passed: number,
+  debt: number,
+): Entry {
   const { charged, wants, shareLimit } = session;
   const change = Number(charged - (known?.charged ?? session.began ?? charged));
   const used = Math.max(0, change);
   const limit = known?.limit ?? null;
-  const held = wants && limit !== null && charged >= limit;
+  const refund = Math.max(0, -change);
+  const held = wants && limit !== null && charged + BigInt(refund) >= limit;
   const hungry = wants && known?.wanted === true;
   const room = known && limit !== null ? Number(limit - known.charged) : 0;
   const still = known?.still ?? 0;
   const before = known?.appetite ?? 0.5;
   const appetite = before + (Number(wants) - before) / appetitePeriods;
+  const away = wants ? 0 : (known?.away ?? 0) + passed;
+  const was = wants || known?.wanted === true;
+  const awaited = !was && known?.present === true && known.credit > 0 && away < windowNs;
   return {
     session,
     known,
     used,
-    refund: Math.max(0, -change),
+    refund,
     credit: known?.credit ?? -debt,
     before: known?.credit ?? -debt,
     booked: known?.booked ?? 0,
     // A new limit is in effect at once: nothing saved under the old one is used up first.
     level: known?.shareLimit === shareLimit ? known.level : Math.min(0, known?.level ?? 0),
     hungry,
-    present: wants || known?.wanted === true,
+    present: was || awaited,
+    away,
+    awaited,
     part: 0,
     hard: Number.POSITIVE_INFINITY,
     held,
     appetite,
     room: hungry && !held ? room : 0,
     still,
+    queued: session.queued === true || known?.queued === true,
     steady: appetite > steadyAppetite,
   };
 }
@@ -188,7 +202,10 @@ function deviceUse(entries: readonly Entry[], passed: number, memory: WindowsMem
   const work = Math.max(0, memory.ahead - undone) + used;
   const covered = Math.min(passed, work);
   const ahead = Math.min(1e9, work - covered);
-  const recent = memory.recent + (covered / passed - memory.recent) / recentPeriods;
+  const change = (covered / passed - memory.recent) / recentPeriods;
+  // While somebody waits for another one's work to end, the device works, whatever of that is charged.
+  const works = entries.some(({ queued }) => queued);
+  const recent = memory.recent + (works ? Math.max(0, change) : change);
   const held = entries.some((entry) => entry.held);
   const most = Math.max(0, ...entries.map((entry) => entry.used));
   // While somebody waits for one that has room, that it is not full tells nothing of what it can do.
@@ -206,10 +223,16 @@ function deviceUse(entries: readonly Entry[], passed: number, memory: WindowsMem
 
 /**
  * While the device stands idle, only who uses its room counts as at work: a trickle of small kernels
- * does not help. While it is busy, who gets its turns does: others are in its way.
+ * does not help. While it is busy, who gets its turns does: others are in its way. They surely are in the
+ * way of one that waits for their work to end, however little of a long kernel is charged while it runs; and
+ * it does its part where it uses its turns.
  */
 function countStill(entry: Entry, stands: boolean, most: number) {
   if (!entry.hungry) return;
+  if (entry.queued) {
+    if (entry.used > 0) entry.still = Math.max(0, entry.still - 1);
+    return;
+  }
   if (stands && entry.used < entry.room / 2) entry.still = Math.min(stillMost, entry.still + 1);
   else if (hadTurns(entry, most)) entry.still = Math.max(0, entry.still - 1);
 }

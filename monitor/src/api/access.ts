@@ -145,7 +145,7 @@ function isOwnName(name: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost') || isLoopback(name);
 }
 
-export function isLoopback(address: string): boolean {
+function isLoopback(address: string): boolean {
   const plain = address.replace(/^::ffff:/, '');
   return isIP(plain) !== 0 && (plain === '::1' || /^127\./.test(plain));
 }

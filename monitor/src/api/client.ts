@@ -27,6 +27,9 @@ export const apiOptions = {
     parse: parseApi,
     fallback: null,
     shown: `unix:${usualSocket} where that exists, else ${usualUrl}`,
+    mistaken: {
+      server: 'names the HTTP API that this command asks, whose address is not the one of programs',
+    },
   } satisfies Option<string | null>,
   'token-file': {
     env: 'OUTBOARD_OPERATOR_TOKEN_FILE',

@@ -9,13 +9,13 @@ interface GpuSample {
   reserved: number;
   used: number;
   requested: number;
-  busy: number;
+  busy: number | null;
 }
 
 interface SessionSample {
   used: number;
-  received: number;
-  owed: number;
+  received: number | null;
+  owed: number | null;
 }
 
 interface Sample {
@@ -77,8 +77,9 @@ function sampleOf({ server, gpus, sessions }: View): Sample {
 }
 
 function gpuColumns({ index, uuid }: GpuSample, samples: Sample[]) {
-  const column = (name: 'reserved' | 'used' | 'requested' | 'busy') =>
-    samples.map(({ gpus }) => gpus.find((gpu) => gpu.index === index)?.[name] ?? 0);
+  const none: GpuSample = { index, uuid, reserved: 0, used: 0, requested: 0, busy: 0 };
+  const column = <Name extends keyof GpuSample>(name: Name): GpuSample[Name][] =>
+    samples.map(({ gpus }) => (gpus.find((gpu) => gpu.index === index) ?? none)[name]);
   return {
     index,
     uuid,
@@ -92,7 +93,8 @@ function gpuColumns({ index, uuid }: GpuSample, samples: Sample[]) {
 /** A session runs from its first sample to the newest one. */
 function sessionColumns(id: number, samples: Sample[]) {
   const from = samples.findIndex(({ sessions }) => sessions.has(id));
-  const column = (name: keyof SessionSample) =>
-    samples.slice(from).map(({ sessions }) => sessions.get(id)?.[name] ?? 0);
+  const none: SessionSample = { used: 0, received: 0, owed: 0 };
+  const column = <Name extends keyof SessionSample>(name: Name): SessionSample[Name][] =>
+    samples.slice(from).map(({ sessions }) => (sessions.get(id) ?? none)[name]);
   return { id, from, used: column('used'), received: column('received'), owed: column('owed') };
 }

@@ -23,7 +23,7 @@ export type LiveMessage =
       missed: number;
     };
 
-export const forms = ['json', 'msgpack'] as const;
+const forms = ['json', 'msgpack'] as const;
 type Form = (typeof forms)[number];
 
 /** So many of the queue are sent each second; it may be thousands long. */

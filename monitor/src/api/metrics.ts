@@ -16,7 +16,7 @@ const trackedMost = 10_000;
 
 const slotStates: readonly SlotState[] = ['starting', 'free', 'reserved', 'busy', 'ended'];
 
-const gpuGauges: Record<string, { help: string; value: (gpu: GpuView) => number }> = {
+const gpuGauges: Record<string, { help: string; value: (gpu: GpuView) => number | null }> = {
   healthy: {
     help: 'Whether sessions are placed on the GPU: 1 or 0.',
     value: ({ healthy }) => Number(healthy),
@@ -43,8 +43,8 @@ const gpuGauges: Record<string, { help: string; value: (gpu: GpuView) => number 
     value: ({ share }) => share.requested / 100,
   },
   busy_ratio: {
-    help: 'Part of the last second in which work of sessions was on the GPU.',
-    value: ({ share }) => share.busy / 100,
+    help: 'Part of the last second in which work of sessions was on the GPU; absent: it is not measured.',
+    value: ({ share }) => ratio(share.busy),
   },
   slots_host_memory_bytes: {
     help: 'Resident memory of the API server processes of the GPU.',
@@ -53,7 +53,10 @@ const gpuGauges: Record<string, { help: string; value: (gpu: GpuView) => number 
 };
 
 /** Sums over the sessions of a tenant on a GPU. */
-const sessionGauges: Record<string, { help: string; value: (session: SessionView) => number }> = {
+const sessionGauges: Record<
+  string,
+  { help: string; value: (session: SessionView) => number | null }
+> = {
   outboard_sessions: { help: 'Sessions that run.', value: () => 1 },
   outboard_sessions_held: {
     help: 'Sessions whose work is held back now by their share.',
@@ -72,24 +75,27 @@ const sessionGauges: Record<string, { help: string; value: (session: SessionView
     value: ({ share }) => share.request / 100,
   },
   outboard_session_share_owed_ratio: {
-    help: 'Part of the last second of the GPU that the sessions had a right to.',
-    value: ({ share }) => share.owed / 100,
+    help: 'Part of the last second of the GPU that the sessions had a right to; absent: it is not measured.',
+    value: ({ share }) => ratio(share.owed),
   },
   outboard_session_share_received_ratio: {
-    help: 'Part of the last second of the GPU that the sessions had.',
-    value: ({ share }) => share.received / 100,
+    help: 'Part of the last second of the GPU that the sessions had; absent: it is not measured.',
+    value: ({ share }) => ratio(share.received),
   },
 };
 
 /** What a session has used up since it began: sums that never go down. */
-const sessionCounters: Record<string, { help: string; value: (session: SessionView) => number }> = {
+const sessionCounters: Record<
+  string,
+  { help: string; value: (session: SessionView) => number | null }
+> = {
   outboard_session_seconds_total: {
     help: 'Time that sessions have run.',
     value: ({ seconds }) => seconds,
   },
   outboard_session_device_seconds_total: {
-    help: 'Time of the GPU that sessions have used.',
-    value: ({ share }) => share.deviceNs / 1e9,
+    help: 'Time of the GPU that sessions have used; without those that are not measured.',
+    value: ({ share }) => (share.deviceNs === null ? null : share.deviceNs / 1e9),
   },
   outboard_gate_waits_total: {
     help: 'How often work was held back by its share.',
@@ -118,6 +124,10 @@ const sessionCounters: Record<string, { help: string; value: (session: SessionVi
     'Commands that a guest must not send and that were refused.',
   ),
 };
+
+function ratio(percent: number | null): number | null {
+  return percent === null ? null : percent / 100;
+}
 
 function counted(name: string, help: string) {
   return { help, value: ({ counters }: SessionView) => counters[name] ?? 0 };
@@ -283,14 +293,15 @@ export class Metrics implements Observer {
     let seen = this.#tracked.get(session.id);
     if (!seen) {
       // Begins at 0, so that the first event shows as a rise.
-      for (const { counter } of this.#used) counter.inc(labels, 0);
+      for (const { counter, value } of this.#used)
+        if (value(session) !== null) counter.inc(labels, 0);
       seen = new Map();
       this.#tracked.set(session.id, seen);
       const [oldest] = this.#tracked.keys();
       if (this.#tracked.size > trackedMost && oldest !== undefined) this.#tracked.delete(oldest);
     }
     for (const { name, value, counter } of this.#used) {
-      const now = value(session);
+      const now = value(session) ?? 0;
       const more = now - (seen.get(name) ?? 0);
       if (more > 0) {
         counter.inc(labels, more);
@@ -307,7 +318,10 @@ export class Metrics implements Observer {
       this.#knownGpus.set(view.index, labels);
       // Shown from the first scrape on, so that a rate is known when it rises.
       this.#slotsLost.inc(labels, 0);
-      for (const { gauge, value } of this.#gpu) gauge.set(labels, value(view));
+      for (const { gauge, value } of this.#gpu) {
+        const now = value(view);
+        if (now !== null) gauge.set(labels, now);
+      }
       for (const state of slotStates) {
         const count = view.slots.filter((slot) => slot.state === state).length;
         this.#slots.set({ ...labels, state }, count);
@@ -319,7 +333,10 @@ export class Metrics implements Observer {
     for (const { gauge } of this.#session) gauge.reset();
     for (const session of sessions) {
       const labels = this.#sessionLabels(session);
-      for (const { gauge, value } of this.#session) gauge.inc(labels, value(session));
+      for (const { gauge, value } of this.#session) {
+        const now = value(session);
+        if (now !== null) gauge.inc(labels, now);
+      }
     }
   }
 

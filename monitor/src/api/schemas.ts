@@ -16,6 +16,7 @@ const nullableNumber = (description: string) =>
   Type.Unsafe<number | null>({ type: ['number', 'null'], description });
 const nullableString = (description: string) =>
   Type.Unsafe<string | null>({ type: ['string', 'null'], description });
+const notMeasured = 'it is not measured';
 const bytes = (description: string) => Type.Number({ description, minimum: 0 });
 const seconds = (description: string) => Type.Number({ description, minimum: 0 });
 const percent = (description: string) => Type.Number({ description });
@@ -54,11 +55,14 @@ export const Gpu = Type.Object({
     beside: Type.Object({
       pinned: bytes('of pinned memory that kernels of a session reach; more counts as mapped'),
       modules: bytes('that the modules of a session may take'),
+      stacks: bytes('of stacks of its kernels, beyond those of its context; more counts as mapped'),
     }),
   }),
   share: Type.Object({
     requested: percent('promised to its sessions, all together'),
-    busy: percent('of the last second in which work of sessions was on it'),
+    busy: nullableNumber(
+      `percent of the last second in which work of sessions was on it; null: ${notMeasured}`,
+    ),
   }),
   slots: Type.Array(Slot),
 });
@@ -95,9 +99,9 @@ export const Session = Type.Object({
   share: Type.Object({
     request: percent('of a GPU promised'),
     limit: percent('of a GPU never exceeded'),
-    received: percent('of the last second it had'),
-    owed: percent('of the last second it had a right to'),
-    deviceNs: Type.Number({ description: 'nanoseconds of device time since it began' }),
+    received: nullableNumber(`percent of the last second it had; null: ${notMeasured}`),
+    owed: nullableNumber(`percent of the last second it had a right to; null: ${notMeasured}`),
+    deviceNs: nullableNumber(`nanoseconds of device time since it began; null: ${notMeasured}`),
     gateWaits: Type.Number({ description: 'times its work was held back' }),
     gateSeconds: seconds('its work was held back, all together'),
     held: Type.Boolean({ description: 'whether its work is held back now' }),
@@ -111,7 +115,7 @@ export const Kernel = Type.Object({
   }),
   launches: Type.Integer(),
   blocks: Type.Integer({ description: 'of all launches' }),
-  seconds: Type.Number({ description: "of the GPU's time, measured" }),
+  seconds: nullableNumber("of the GPU's time; null: not all launches were measured"),
 });
 
 export const Queued = Type.Object({
@@ -157,6 +161,9 @@ export const Server = Type.Object({
   now: moment('when this was written'),
   listen: Type.Array(Type.String(), { description: 'where guests connect' }),
   device: Type.String(),
+  traits: Type.Union([Type.String(), Type.Null()], {
+    description: "SOFTWARE_DEVICE_TRAITS: what the software device does as NVIDIA's driver does",
+  }),
   placement: Type.String(),
   quota: Type.String(),
   sessionMemory: Type.String({
@@ -184,6 +191,10 @@ export const Line = Type.Object(
 );
 
 const numbers = (description: string) => Type.Array(Type.Number(), { description });
+const nullableNumbers = (description: string) =>
+  Type.Array(Type.Union([Type.Number(), Type.Null()]), {
+    description: `${description}; null: ${notMeasured}`,
+  });
 
 export const History = Type.Object({
   times: numbers('milliseconds since 1970, of each sample, oldest first'),
@@ -194,7 +205,7 @@ export const History = Type.Object({
       reserved: numbers('bytes promised to sessions'),
       used: numbers('bytes mapped by sessions'),
       requested: numbers('percent promised to sessions'),
-      busy: numbers('percent of the second before'),
+      busy: nullableNumbers('percent of the second before'),
     }),
   ),
   sessions: Type.Array(
@@ -202,8 +213,8 @@ export const History = Type.Object({
       id: Type.Integer(),
       from: Type.Integer({ description: 'index in `times` of its first sample' }),
       used: numbers('bytes mapped'),
-      received: numbers('percent of the second before'),
-      owed: numbers('percent of the second before that it had a right to'),
+      received: nullableNumbers('percent of the second before'),
+      owed: nullableNumbers('percent of the second before that it had a right to'),
     }),
     { description: 'those that run now' },
   ),

@@ -5,7 +5,7 @@ import { format } from 'node:util';
 import type { Refusal } from '../../../api-server/src/control.js';
 
 /** The CUresults used here, by their names in the driver API. */
-export const results = {
+const results = {
   CUDA_ERROR_INVALID_VALUE: 1,
   CUDA_ERROR_OUT_OF_MEMORY: 2,
   CUDA_ERROR_DEVICE_UNAVAILABLE: 46,
@@ -105,6 +105,12 @@ const table = {
     remedy:
       'Look for a library in the program that reserves very large ranges of addresses, such as a sanitizer.',
     result: 'CUDA_ERROR_OUT_OF_MEMORY',
+  },
+  OB_GRANULARITY: {
+    sentence:
+      "memory of this server's GPU comes in pieces of %s KiB, which the guest library is too old for",
+    remedy: 'Use a guest library as new as the server.',
+    result: 'CUDA_ERROR_SYSTEM_DRIVER_MISMATCH',
   },
 
   // A server that cannot serve now.
@@ -315,14 +321,57 @@ const table = {
     sentence: 'the driver library %s cannot be used: %s',
     remedy: 'Name another one with --device, or use --device software.',
   },
+  OB_SOFTWARE_DEVICE: {
+    sentence: 'the software device cannot be used: %s',
+    remedy:
+      'Correct its settings in the environment of the server (SOFTWARE_DEVICE_...): software-device/README.md lists them.',
+  },
+  OB_DRIVER_TRAITS: {
+    sentence: 'SOFTWARE_DEVICE_TRAITS is set to %s, and the driver library %s has no traits',
+    remedy: 'Unset it, or serve the software device, with --device software.',
+  },
   OB_DEVICE_COUNT: {
     sentence: '--gpus asks for %s GPUs, and %s has %s',
     remedy: 'Ask for fewer with --gpus, or see CUDA_VISIBLE_DEVICES.',
+  },
+  OB_DEVICE_HELD: {
+    sentence: 'GPU %s is in exclusive-process mode, and another process has it',
+    remedy:
+      'End that process (`nvidia-smi` lists it), or set the mode back: `nvidia-smi -i GPU -c 0`. It is tried again from time to time.',
+  },
+  OB_DEVICE_PROHIBITED: {
+    sentence: '%s is in prohibited mode, in which no process may use it',
+    remedy: 'Set the mode back, `nvidia-smi -i GPU -c 0`, and start the server again.',
+  },
+  OB_DEVICE_GONE: {
+    sentence: 'GPU %s is not there any more: %s',
+    remedy:
+      'See `nvidia-smi -L` for what there is, and `dmesg` for a GPU that is lost (Xid), which wants a reset or a restart of the machine. An instance that was made anew is another one: start the server again to serve it.',
+  },
+  OB_MIG_EMPTY: {
+    sentence: '%s is in MIG mode and has no instances',
+    remedy:
+      'Make some (`nvidia-smi mig -cgi PROFILES -C`), or end MIG mode (`nvidia-smi -mig 0`), and start the server again.',
+  },
+  OB_MIG_UNKNOWN: {
+    sentence: 'CUDA_VISIBLE_DEVICES names %s, and this machine has other instances: %s',
+    remedy:
+      'Name instances by the UUIDs (MIG-...) that `nvidia-smi -L` lists, or unset CUDA_VISIBLE_DEVICES to serve all.',
   },
   OB_DEVICE_OPEN: {
     sentence: 'GPU %s cannot be opened: %s',
     remedy:
       'See whether other programs use up its memory; serve fewer slots with --servers-per-gpu.',
+  },
+  OB_DEVICE_FULL: {
+    sentence: 'GPU %s has too little free memory for one more process: %s',
+    remedy:
+      'See whether programs that are not of Outboard use up its memory (`nvidia-smi` lists them) and end them, or serve fewer slots with --servers-per-gpu. A server that is running tries again by itself.',
+  },
+  OB_GPU_LOST: {
+    sentence: 'GPU %s has worked and does no longer: %s',
+    remedy:
+      'See `nvidia-smi` and the log of the kernel (`dmesg`, Xid) on the GPU machine: a GPU that is lost wants a reset or a restart of the machine. The server tries again by itself.',
   },
   OB_SLOT_START: {
     sentence: 'the process of slot %s cannot be started: %s',

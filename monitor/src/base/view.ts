@@ -42,14 +42,14 @@ export interface GpuView {
     used: number;
     /** Contexts, and what is kept back for what sessions have beside their memory. */
     overhead: number;
-    /** What each session may have beside it: of pinned memory that kernels reach, and modules. */
-    beside: { pinned: number; modules: number };
+    /** What each session may have beside it: of pinned memory that kernels reach, modules, and stacks of kernels. */
+    beside: { pinned: number; modules: number; stacks: number };
   };
   share: {
     /** Sum of what its sessions are promised, in percent. */
     requested: number;
-    /** Percent of the last second in which work of sessions was on the device. */
-    busy: number;
+    /** Percent of the last second in which work of sessions was on the device; null: not measured. */
+    busy: number | null;
   };
   slots: SlotView[];
 }
@@ -85,12 +85,12 @@ export interface SessionView {
   share: {
     request: number;
     limit: number;
-    /** Percent of the last second. */
-    received: number;
+    /** Percent of the last second; null, here and in the next two: its work is not measured. */
+    received: number | null;
     /** Percent of the last second it had a right to. */
-    owed: number;
+    owed: number | null;
     /** Nanoseconds of device time since it began. */
-    deviceNs: number;
+    deviceNs: number | null;
     /** How often work was held back, and for how long altogether. */
     gateWaits: number;
     gateSeconds: number;
@@ -144,6 +144,8 @@ export interface ServerView {
   /** Where guests connect. */
   listen: string[];
   device: string;
+  /** Of the software device, what it does as NVIDIA's driver does; null: nothing. */
+  traits: string | null;
   placement: string;
   quota: string;
   /** The rule for sessions that do not say how much memory they want: auto, 25%, 4 GiB. */
@@ -168,8 +170,8 @@ export interface KernelView {
   name: string;
   launches: number;
   blocks: number;
-  /** Of the GPU's time. */
-  seconds: number;
+  /** Of the GPU's time; null: not all launches were measured. */
+  seconds: number | null;
 }
 
 /** What an operator may do. All throw an OutboardError that says why not. */

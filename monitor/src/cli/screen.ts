@@ -59,7 +59,7 @@ const gpuColumns: Column<GpuView>[] = [
   },
   { title: 'USED', right: true, text: ({ memory }) => bytes(memory.used) },
   { title: 'DEFAULT', right: true, spare: 2, text: ({ memory }) => bytes(memory.usual) },
-  { title: 'TIME', spare: 4, text: ({ share }) => `[${bar(share.busy / 100, 10)}]` },
+  { title: 'TIME', spare: 4, text: ({ share }) => `[${bar((share.busy ?? 0) / 100, 10)}]` },
   { title: 'BUSY', right: true, text: ({ share }) => percent(share.busy) },
   { title: 'PROMISED', right: true, spare: 3, text: ({ share }) => percent(share.requested) },
   {
@@ -83,7 +83,7 @@ export function gpuLines(gpus: readonly GpuView[], paint: Paint, columns?: numbe
 export const sessionOrders: Record<string, (a: SessionView, b: SessionView) => number> = {
   id: (a, b) => a.id - b.id,
   memory: (a, b) => b.memory.used - a.memory.used,
-  share: (a, b) => b.share.received - a.share.received,
+  share: (a, b) => (b.share.received ?? 0) - (a.share.received ?? 0),
   time: (a, b) => b.seconds - a.seconds,
   gpu: (a, b) => a.gpu - b.gpu,
   tenant: (a, b) => compare(a.tenant, b.tenant),

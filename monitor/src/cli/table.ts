@@ -90,8 +90,9 @@ export function bytes(count: number | null): string {
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }
 
-export function percent(value: number): string {
-  return `${Math.round(value)}%`;
+/** Null: it is not known. */
+export function percent(value: number | null): string {
+  return value === null ? '-' : `${Math.round(value)}%`;
 }
 
 /** 4.2s, 3:05, 2:03:05, 4d 02:03. */
@@ -132,7 +133,7 @@ export function printJson(value: unknown) {
 }
 
 /** For commands that only write: where the reader has gone, as `head` does, they end, and that is no error. */
-export function watchStdout() {
+function watchStdout() {
   process.stdout.removeListener('error', unwritable).on('error', unwritable);
 }
 

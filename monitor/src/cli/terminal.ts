@@ -94,7 +94,7 @@ function keysOf(text: string): string[] {
 }
 
 /** So many characters at most, not counting what only changes colours. */
-export function cut(line: string, columns: number): string {
+function cut(line: string, columns: number): string {
   let left = columns;
   // biome-ignore lint/suspicious/noControlCharactersInRegex: colours begin with one
   const parts = line.match(/\x1b\[[0-9;]*m|[\s\S]/gu) ?? [];

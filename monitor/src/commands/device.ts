@@ -8,7 +8,7 @@ import { OutboardError } from '../base/errors.js';
 import type { GpuView } from '../base/view.js';
 import { command, exitCodes } from '../cli/command.js';
 import { bytes, type Column, clean, print, printJson, table } from '../cli/table.js';
-import { chooseDriver, formatUuid } from '../devices/devices.js';
+import { chooseDriver, uuidOf } from '../devices/devices.js';
 import { BadValue, type Option, UsageError, yesNo } from '../options/options.js';
 
 const columns: Column<GpuView>[] = [
@@ -20,10 +20,12 @@ const columns: Column<GpuView>[] = [
   { title: 'FOR SESSIONS', right: true, text: ({ memory }) => bytes(memory.sessions) },
   { title: 'PINNED', right: true, text: ({ memory }) => bytes(memory.beside.pinned) },
   { title: 'MODULES', right: true, text: ({ memory }) => bytes(memory.beside.modules) },
+  { title: 'STACKS', right: true, text: ({ memory }) => bytes(memory.beside.stacks) },
   { title: 'HEALTH', text: ({ healthy, problem }) => (healthy ? 'good' : (problem ?? 'ill')) },
 ];
 
-type Offered = Omit<OfferedDevice, 'uuid'> & { uuid: string };
+type Offered = Omit<OfferedDevice, 'uuid' | 'gpuUuid'> & { uuid: string; gpuUuid: string | null };
+const modes = ['default', 'exclusive thread', 'prohibited', 'exclusive process'];
 const offeredColumns: Column<Offered>[] = [
   { title: 'NAME', text: ({ name }) => name },
   { title: 'UUID', text: ({ uuid }) => uuid },
@@ -32,14 +34,16 @@ const offeredColumns: Column<Offered>[] = [
   { title: 'SMS', right: true, text: ({ multiprocessors }) => String(multiprocessors) },
   { title: 'CLOCK', right: true, text: ({ clockKilohertz }) => `${clockKilohertz / 1000} MHz` },
   { title: 'MEMORY', right: true, text: ({ memory }) => bytes(memory) },
+  { title: 'MODE', text: ({ computeMode }) => modes[computeMode] ?? String(computeMode) },
 ];
 
 export const device = command({
   name: 'device',
   summary: 'show which GPUs a server has, or would have here',
   usage: '[check FILE...]',
-  about: `Shows the GPUs of a server. With --probe no server is asked: it looks which driver library
-\`outboard serve\` would use on this machine, and what GPUs that has.
+  about: `Shows the GPUs of a server, and instances of GPUs in MIG mode, which are devices of their own. With --probe no server is asked: it looks which driver library
+\`outboard serve\` would use on this machine, and what GPUs that has. Of the software device its
+traits (SOFTWARE_DEVICE_TRAITS) are shown, too.
 
 \`outboard device check FILE...\` asks no server either: it translates every kernel in programs,
 libraries, objects, archives, fatbins, cubins and PTX files for the software device, and reports
@@ -83,26 +87,37 @@ not be read. PTX that a program only makes while it runs is not seen.`,
     if (action === 'check') return check(files, values);
     if (action !== undefined) throw new UsageError(`no action ${action}; there is check`);
     if (values.probe) {
-      const { kind, library, file, instead, gpus, offered } = await chooseDriver(
+      const { kind, library, file, instead, gpus, offered, left, traits } = await chooseDriver(
         values.device,
         null,
         values.build,
       );
-      const devices = offered.map((one) => ({ ...one, uuid: formatUuid(one.uuid) }));
-      if (values.json) printJson({ kind, library, file, instead, gpus, devices });
+      const devices = offered.map(({ ordinal, visible, ...one }) => ({
+        ...one,
+        uuid: uuidOf(one),
+        gpuUuid: one.gpuUuid && uuidOf({ uuid: one.gpuUuid }),
+      }));
+      const out = left.map(({ code, message, remedy }) => ({ code, message, remedy }));
+      if (values.json)
+        printJson({ kind, library, file, instead, traits, gpus, left: out, devices });
       else {
         const head = `${kind} device: ${file ?? library}, ${gpus} ${gpus === 1 ? 'GPU' : 'GPUs'}`;
         const why = instead === null ? [] : [clean(`not NVIDIA's: ${instead}`)];
-        print([head, ...why, '', ...table(offeredColumns, devices)]);
+        for (const { message, remedy } of left)
+          why.push(clean(`not served: ${message}. ${remedy}`));
+        print([head, ...why, ...shown(traits), '', ...table(offeredColumns, devices)]);
       }
       return exitCodes.ok;
     }
     const { server, gpus } = await new ApiClient(values).state();
-    if (values.json) printJson({ device: server.device, gpus });
-    else print([`${server.device} device`, '', ...table(columns, gpus)]);
+    const { device, traits } = server;
+    if (values.json) printJson({ device, traits, gpus });
+    else print([`${device} device`, ...shown(traits), '', ...table(columns, gpus)]);
     return exitCodes.ok;
   },
 });
+
+const shown = (traits: string | null) => (traits === null ? [] : [clean(`traits: ${traits}`)]);
 
 interface CheckOptions {
   all: boolean;

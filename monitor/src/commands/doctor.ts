@@ -2,8 +2,9 @@ import { command, exitCodes } from '../cli/command.js';
 import { clean, print, printJson } from '../cli/table.js';
 import { yesNo } from '../options/options.js';
 import { parseCount } from '../options/values.js';
+import { accessTokenEnvironment, requireAccessToken } from '../run/access-token.js';
 import { examine, milliseconds, type Step } from '../run/doctor.js';
-import { accessTokenEnvironment, askedBy, guestEnvironment, options as runOptions } from './run.js';
+import { askedBy, guestEnvironment, options as runOptions } from './run.js';
 
 const {
   server,
@@ -67,6 +68,7 @@ Ends with 0 when all is well, 2 when an option is not understood, 3 when nobody 
 session begins, 6 when a session begins and the kernel does not run or is wrong.`,
   options,
   async run(values) {
+    requireAccessToken(values['token-file'], process.argv, process.env);
     const env = guestEnvironment(values.build, process.env, {
       OUTBOARD_TOKEN_FILE: values['token-file'] ?? undefined,
       ...accessTokenEnvironment(process.argv),

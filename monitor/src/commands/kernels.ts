@@ -6,18 +6,23 @@ import { type Column, print, printJson, table } from '../cli/table.js';
 import { sessionOf } from '../options/session-number.js';
 
 const columns: Column<KernelView & { called: string }>[] = [
-  { title: 'GPU TIME', right: true, text: ({ seconds }) => `${seconds.toFixed(3)} s` },
+  { title: 'GPU TIME', right: true, text: ({ seconds }) => gpuTime(seconds) },
   { title: 'LAUNCHES', right: true, text: ({ launches }) => String(launches) },
   { title: 'BLOCKS', right: true, text: ({ blocks }) => String(blocks) },
   { title: 'KERNEL', text: ({ called }) => called },
 ];
+
+function gpuTime(seconds: number | null): string {
+  return seconds === null ? '-' : `${seconds.toFixed(3)} s`;
+}
 
 export const kernels = command({
   name: 'kernels',
   summary: "list what a session's kernels have cost",
   usage: 'SESSION',
   about: `Lists the kernels of a session that runs with the GPU time that their launches took, the dearest
-first, at most 100. Launches of the last milliseconds may be missing. Names are shown as C++ has them, without
+first, at most 100. Launches of the last milliseconds may be missing. -: not all of its launches were measured
+(outboard serve --measure). Names are shown as C++ has them, without
 parameters; with --json, as the module has them.`,
   options: apiOptions,
   takes: { least: 1, most: 1, what: 'one SESSION' },

@@ -4,6 +4,7 @@
 import { OutboardError } from '../base/errors.js';
 import { type Command, exitCodes } from '../cli/command.js';
 import { print } from '../cli/table.js';
+import { didYouMean } from '../options/nearest.js';
 import { UsageError } from '../options/options.js';
 
 // Each is loaded when it is wanted, so that `run` does not wait for what only `serve` needs.
@@ -38,7 +39,10 @@ async function main([word, ...args]: string[]): Promise<number> {
   const name = aliases[word ?? ''] ?? word;
   const known = name !== undefined && Object.hasOwn(commands, name);
   try {
-    if (!known) throw new UsageError(word === undefined ? 'no command' : `no command ${word}`);
+    if (word === undefined) throw new UsageError('no command');
+    if (!known) {
+      throw new UsageError(`no command ${word}${didYouMean(word, Object.keys(commands))}`);
+    }
     const command = await load(name);
     // What stands behind `--` or a program's name belongs to the program.
     if (['--help', '-h'].includes(args[0] ?? '')) {

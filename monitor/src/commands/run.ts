@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import path from 'node:path';
 import { build as defaultBuild } from '../../../bin/paths.mjs';
@@ -23,7 +23,8 @@ import {
   parseServers,
   parseShare,
 } from '../options/values.js';
-import { type Asked, accessTokenOf, probeOf } from '../run/doctor.js';
+import { accessTokenEnvironment, accessTokenOf, requireAccessToken } from '../run/access-token.js';
+import { type Asked, probeOf } from '../run/doctor.js';
 import { whyNotPreloaded } from '../run/program-file.js';
 import { pythonOf, pythonSettings } from '../run/python-client.js';
 import { readStats } from '../run/stats.js';
@@ -130,7 +131,8 @@ gets the signals that this command gets, and its exit code becomes ours: 128+N i
 it, 127 if there is no such program, 126 if it cannot be executed.
 
 Why it has no GPU, or loses it, is said on stderr, once for all its processes; on a terminal also
-its place while it waits for one. With --log the log says so, and \`--log off\` says nothing. If
+its place while it waits for one, and at its end that it wanted more memory than its session has.
+With --log the log says so, and \`--log off\` says nothing. If
 nothing works: \`outboard doctor\`.
 
 Where the server's GPUs are made of software, which runs no machine code, Python programs are told
@@ -146,6 +148,7 @@ ${optionsHelp(options)}
     const values = readOptions(options, own, process.env);
     if (!program)
       throw new UsageError('no program to run: it stands behind the options, or behind --');
+    requireAccessToken(values['token-file'], own, process.env);
     const stats = values.stats ? statsFile(values['stats-file']) : null;
     const notices = noticesFolder();
     try {
@@ -168,10 +171,13 @@ ${optionsHelp(options)}
       if (problem !== null && !quiet) say(problem);
       const python = pythonOf(program, env);
       if (python) {
-        const asked = () => askedBy(values, env, { connectSeconds: 1, waitSeconds: 0 });
+        // Who gives up on a busy server too early runs without what Python has to be told.
+        const asked = () => askedBy(values, env, { connectSeconds: 5, waitSeconds: 0 });
         Object.assign(env, await pythonSettings(python, env, values.build, asked));
       }
       const code = await runProgram(program, rest, env);
+      const refused = notices.kept('memory');
+      if (refused !== null) say(refused);
       const found = code !== exitCodes.notFound && code !== exitCodes.notExecutable;
       const told = problem !== null || quiet || stats !== null;
       if (found && !told && process.stderr.isTTY && notices.called() === false) {
@@ -235,6 +241,11 @@ function noticesFolder() {
     path: folder ?? '/dev/null',
     /** Whether one of them has called CUDA; null: not known. */
     called: () => (folder === null ? null : existsSync(path.join(folder, 'called'))),
+    /** What the guest library has left to be said at the end; null: nothing of that name. */
+    kept(name: string): string | null {
+      const file = path.join(folder ?? '', name);
+      return folder !== null && existsSync(file) ? readFileSync(file, 'utf8') : null;
+    },
     remove() {
       if (folder !== null) rmSync(folder, { recursive: true, force: true });
     },
@@ -253,11 +264,6 @@ function statsFile(wanted: string | null) {
       if (folder !== null) rmSync(folder, { recursive: true });
     },
   };
-}
-
-/** The guest library prefers OUTBOARD_TOKEN to a file, so that a file named as an option unsets it. */
-export function accessTokenEnvironment(args: readonly string[]): NodeJS.ProcessEnv {
-  return args.some((arg) => /^--token-file(=|$)/.test(arg)) ? { OUTBOARD_TOKEN: '' } : {};
 }
 
 /** The program's environment: ours, with the guest library before everything else. */
@@ -307,7 +313,7 @@ function runProgram(program: string, args: string[], env: NodeJS.ProcessEnv): Pr
     const child = spawn(program, args, { env, stdio: 'inherit' });
     child.once('error', (error: NodeJS.ErrnoException) => {
       const found = error.code !== 'ENOENT';
-      const reason = found ? error.message : 'there is no such program';
+      const reason = found ? whyNotExecuted(program, error) : 'there is no such program';
       process.stderr.write(`outboard: cannot run ${program}: ${reason}\n`);
       resolve(found ? exitCodes.notExecutable : exitCodes.notFound);
     });
@@ -315,6 +321,12 @@ function runProgram(program: string, args: string[], env: NodeJS.ProcessEnv): Pr
       resolve(signal ? 128 + constants.signals[signal] : (code ?? exitCodes.unable));
     });
   });
+}
+
+function whyNotExecuted(program: string, { code, message }: NodeJS.ErrnoException): string {
+  if (code !== 'EACCES') return message;
+  const folder = statSync(program, { throwIfNoEntry: false })?.isDirectory();
+  return folder ? 'it is a folder' : 'it is not executable, or not by this user';
 }
 
 /** Whether this process is in the group that the terminal sends its signals to. */

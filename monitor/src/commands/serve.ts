@@ -67,6 +67,7 @@ async function checkConfig(values: ServeValues): Promise<number> {
     const lines = [
       `driver: ${driver.kind}, ${driver.file ?? driver.library}; it opens, with ${driver.gpus} GPU${driver.gpus === 1 ? '' : 's'}: ${names}`,
       ...(driver.instead === null ? [] : [`not NVIDIA's: ${driver.instead}`]),
+      ...driver.left.map(({ message, remedy }) => `not served: ${message}. ${remedy}`),
       'the configuration is right',
     ];
     print(lines.map(clean));
@@ -94,6 +95,7 @@ async function serveWith(values: ServeValues): Promise<number> {
   const driver = await chooseDriver(values.device, values.gpus, values.build).catch(told(log));
   if (!driver) return exitCodes.unable;
   if (driver.instead !== null) log.info({ why: driver.instead }, "NVIDIA's driver is not served");
+  for (const { code, message, remedy } of driver.left) log.warn({ code, remedy }, message);
   const placement = placementPolicies.get(values.placement);
   if (!placement) throw new Error(`no policy ${values.placement}`);
   const opened = opening(values, log);
@@ -138,6 +140,7 @@ async function serveWith(values: ServeValues): Promise<number> {
         parameters: { maxBlocks: values['max-blocks'] },
       },
       gated: values.gate,
+      measure: values.measure,
       traces,
       modules,
       uploads,
@@ -154,6 +157,8 @@ async function serveWith(values: ServeValues): Promise<number> {
     tracing ? observers([metrics, tracing.observer]) : metrics,
     log,
   );
+  const measured = values.measure === 'needed' ? measuredAnyway(values) : null;
+  if (measured) log.info(`--measure needed: kernels are measured nevertheless ${measured}`);
   const operations = new LiveOperations(server, recent);
   const front = tlsFront(values, server, log);
   const patience = values.grace + 2 * stopSeconds;
@@ -274,7 +279,7 @@ function tlsFront(values: ServeValues, server: Server, log: Log): TlsFront | nul
   return new TlsFront(
     { build, listen, files, clients, helloSeconds, strangers },
     log,
-    (socket, from) => server.accept(socket, from),
+    (socket, from) => server.arrivals.accept(socket, from),
   );
 }
 
@@ -317,4 +322,14 @@ function stopOnSignal(server: Server, front: TlsFront | null, tell: () => void) 
     }
   });
   return state;
+}
+
+/** Why a server measures all kernels that was told to measure what is needed; null: it does not. */
+function measuredAnyway(values: ServeValues): string | null {
+  if (values['servers-per-gpu'].most > 1)
+    return 'where a GPU may serve several sessions; with --servers-per-gpu 1 it serves one at a time';
+  if (values['trace-dir'] !== null) return 'for --trace-dir';
+  if (values['max-kernel-seconds'] > 0) return 'for --max-kernel-seconds';
+  if (values['idle-timeout'] > 0) return 'for --idle-timeout';
+  return null;
 }

@@ -13,7 +13,6 @@ import type { Placement } from '../../policies/state.js';
 import { OutboardError } from '../base/errors.js';
 import { printable } from '../base/printable.js';
 import type { SessionView } from '../base/view.js';
-import { formatUuid } from './devices.js';
 
 /** As many as fit into the report as the guest reads it (proto/control.options). */
 const most = { devices: 8, processes: 128, name: 95, host: 63, program: 63 } as const;
@@ -78,9 +77,9 @@ function chosen(hello: Hello, known: Known): ReportedGpu[] {
   const { gpus, allowed, placed } = known;
   const own = ownSession(hello, known);
   if (own) return own.group.gpus.flatMap((one) => gpus.filter(({ index }) => index === one));
-  const shown = new Set(hello.query?.shown.map(formatUuid));
+  const shown = new Set(hello.query?.shown.map(hex));
   const rank = (gpu: ReportedGpu) => {
-    if (shown.has(gpu.uuid)) return 0;
+    if (shown.has(hex(gpu.snapshot.uuid))) return 0;
     if (on(gpu, known).length > 0) return 1;
     if (placed.some((one) => one.gpu === gpu.index)) return 2;
     return gpu.healthy ? 3 : 4;
@@ -91,6 +90,8 @@ function chosen(hello: Hello, known: Known): ReportedGpu[] {
     .slice(0, Math.min(hello.devices || 1, most.devices))
     .sort((one, other) => one.index - other.index);
 }
+
+const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex');
 
 /** By CUdevice_attribute. */
 const attribute = {
@@ -115,19 +116,23 @@ function deviceState(
   const limits = BigInt(sum(({ memory }) => memory.limit));
   const used = BigInt(sum(({ memory }) => memory.used));
   const total = counted.length > 0 ? limits : expected(gpu, hello, known);
-  const busy = here.reduce((all, { share }) => all + share.received, 0);
+  const busy = here.reduce<number | null>(
+    (all, { share: { received } }) => (all === null || received === null ? null : all + received),
+    0,
+  );
   const attributeOf = (index: number) => snapshot.attributes[index] ?? 0;
   return {
     ...fromDriver(attributeOf),
     ...sensors,
     name: printable(snapshot.name, most.name),
     uuid: snapshot.uuid,
+    ...(snapshot.gpuUuid ? { gpuUuid: snapshot.gpuUuid } : {}),
     pciBusId: snapshot.pciBusId,
     computeMajor: attributeOf(attribute.computeMajor),
     computeMinor: attributeOf(attribute.computeMinor),
     memoryTotal: total,
     memoryUsed: used < total ? used : total,
-    busy: percent(busy),
+    ...(busy === null ? {} : { busy: percent(busy) }),
   };
 }
 
@@ -159,7 +164,7 @@ function processState(session: SessionView, device: number): ProcessState {
     host: fitting(host, most.host),
     program: fitting(program, most.program),
     memory: BigInt(memory.used),
-    busy: percent(share.received),
+    ...(share.received === null ? {} : { busy: percent(share.received) }),
   };
 }
 

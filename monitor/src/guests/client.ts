@@ -22,8 +22,8 @@ export interface ClientEvents {
   onGone(client: Client): void;
 }
 
-/** A connection that goes to another process, and what was read behind its Hello. */
-export interface Offered {
+/** A connection that this process has stopped reading, to hand it over, and what was read behind its Hello. */
+export interface DetachedConnection {
   handle: SocketHandle;
   leftover: Buffer;
 }
@@ -39,7 +39,7 @@ export class Client {
   readonly peer: string;
   /** Of the guest, verified; null: it came without one. */
   readonly certificate: CertificateIdentity | null;
-  #stage: 'hello' | 'waiting' | 'offered' | 'over' = 'hello';
+  #stage: 'hello' | 'waiting' | 'detached' | 'over' = 'hello';
   readonly #socket: Socket;
   readonly #log: Log;
   readonly #limitedLog: LimitedLog;
@@ -190,18 +190,18 @@ export class Client {
    * From here on this process does not read. Null when the connection is gone, or has not taken
    * what was sent.
    */
-  offer(): Offered | null {
+  detach(): DetachedConnection | null {
     const handle = handleOf(this.#socket);
     if (this.#stage !== 'waiting' || !handle || this.#socket.writableLength > 0) return null;
     // Data is consumed as it arrives ('data' listener), so nothing lies in the stream's own buffer.
     handle.readStop();
-    this.#stage = 'offered';
+    this.#stage = 'detached';
     return { handle, leftover: this.#leftover };
   }
 
   /** The offer was not taken. */
   takeBack() {
-    if (this.#stage !== 'offered') return;
+    if (this.#stage !== 'detached') return;
     this.#stage = 'waiting';
     handleOf(this.#socket)?.readStart();
   }

@@ -2,6 +2,7 @@
 // default, in this order of precedence; and the help text made of the same description.
 import { parseArgs } from 'node:util';
 import { OutboardError } from '../base/errors.js';
+import { didYouMean } from './nearest.js';
 
 export interface Option<T> {
   env: string;
@@ -16,6 +17,8 @@ export interface Option<T> {
   hidden?: true;
   /** A path, which in a configuration file is seen from the file. */
   path?: true;
+  /** Other flags that are taken for this one, each with the rest of a sentence that says what it is not. */
+  mistaken?: Record<string, string>;
   /** A flag without a value, which is 'yes' then; `parse` is given that or what else is written. */
   bare?: true;
 }
@@ -79,7 +82,8 @@ function parseFlags(options: OptionTable, args: string[]): Record<string, string
       Object.entries(values).map(([name, value]) => [name, value === true ? 'yes' : `${value}`]),
     );
   } catch (error) {
-    throw new UsageError(firstSentence((error as Error).message));
+    const sentence = firstSentence((error as Error).message);
+    throw new UsageError(sentence + hint(options, sentence));
   }
 }
 
@@ -90,6 +94,18 @@ function configOf(options: OptionTable) {
       { type: bare ? ('boolean' as const) : ('string' as const) },
     ]),
   );
+}
+
+/** What stands behind Node's sentence where the flag is one that there is not. */
+function hint(options: OptionTable, sentence: string): string {
+  const [, name] = /^Unknown option '--([^']*)'$/.exec(sentence) ?? [];
+  if (name === undefined) return '';
+  const shown = Object.entries(options).filter(([, option]) => !option.hidden);
+  for (const [flag, { mistaken = {} }] of shown) {
+    if (Object.hasOwn(mistaken, name)) return `: --${flag} ${mistaken[name]}`;
+  }
+  const names = shown.map(([flag]) => flag);
+  return didYouMean(name, names, '--');
 }
 
 /** Node goes on to explain how a positional argument could begin with a dash, which helps nobody. */

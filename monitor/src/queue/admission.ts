@@ -1,5 +1,5 @@
-// Whether a Hello asks for something that this server can ever give and that its tenant may have. Pure
-// functions.
+// Whether a Hello asks for something that this server can ever give, and that its tenant may have beside its other
+// sessions, those that wait among them. Pure functions.
 import { type Hello, wire } from '../../../api-server/src/control.js';
 import { admissible } from '../../policies/admissible.js';
 import type { PlacementParameters } from '../../policies/placement.js';
@@ -11,8 +11,8 @@ import { allowedGpus, check, classFor, type Tenant, type TenantUsage } from '../
 
 /**
  * Returns what the guest asks for, as the queue and the placement policies see it. Throws the OutboardError
- * that the guest is refused with, where this server or the tenant's limits can never give it. `tenant` is null
- * where the server has no tenants.
+ * that the guest is refused with, where this server can never give it, or where the tenant's limits do not leave
+ * it now. `tenant` is null where the server has no tenants.
  */
 export function admit(
   hello: Hello,
@@ -111,7 +111,7 @@ export function withinTenant(
  * made new because of that tenant. They do count: otherwise a tenant with one session after another could
  * leave no warm process to others.
  */
-export function waitsForProcess(
+export function overLimitWithComing(
   { tenant, gpus, tenantSessions: limit = null }: SessionRequest,
   state: ServerState,
   coming: number,

@@ -1,33 +1,42 @@
-// Who may pass whom in the queue. The rule is first come, first served, with one exception: who would have
-// to wait even if all other tenants were gone waits for its own sessions, and may be passed by others.
+// Who may pass whom in the queue. The rule is first come, first served, with two exceptions. A waiter does not stand
+// before those whom it does not need anything of: they pass it, and nobody counts that (`standsBefore`, by what it
+// waits for). And one that does stand before others may let them pass all the same, `passedMost` times
+// (`letsOthersPass`): every one where `skip` says so (`--queue-skip`), else one that only waits for a process.
 import type { SessionRequest } from '../../policies/state.js';
 
 /**
  * What a waiter waits for.
  * others: that sessions of other tenants end. own sessions: that sessions of its own tenant end, too.
  * own limit: that its tenant's limit leaves more. own process: for a new process in place of one that its
- * tenant has used. no session: for a GPU that cannot be used now.
+ * tenant has used. usable gpu: for a GPU that cannot be used now, whoever ends. closing session: for what one that
+ * is ending gives back. It could begin now, with less memory, and does so after a moment.
  */
-export type WaitsFor = 'others' | 'own sessions' | 'own limit' | 'own process' | 'no session';
+export type WaitsFor =
+  | 'others'
+  | 'own sessions'
+  | 'own limit'
+  | 'own process'
+  | 'usable gpu'
+  | 'closing session';
 
-/** At most so many others pass a waiter that may be passed; after them, all others wait behind it. */
+/** So many of other tenants may pass a waiter that stands before them; after that, all wait behind it. */
 export const passedMost = 100;
 
 export interface Waiter {
   readonly request: Pick<SessionRequest, 'tenant'>;
   waitsFor: WaitsFor;
-  /** How many others were served before it since it came. */
+  /** How many of other tenants were served before it since it came. */
   passed: number;
 }
 
 /** Whether `waiter` has to be served before one of `tenant` that came later, who would take what it waits for. */
-function goesFirst({ waitsFor, request }: Waiter, tenant: string): boolean {
+function standsBefore({ waitsFor, request }: Waiter, tenant: string): boolean {
   if (waitsFor === 'own sessions') return request.tenant === tenant;
-  return waitsFor === 'others' || waitsFor === 'own process';
+  return waitsFor === 'others' || waitsFor === 'own process' || waitsFor === 'closing session';
 }
 
-/** Whether others may be served before this waiter. `skip`: whether whoever fits may pass others in general. */
-export function mayBePassed({ passed, waitsFor }: Waiter, skip: boolean): boolean {
+/** Whether this waiter lets others be served before it. `skip`: whether all let whoever fits. */
+function letsOthersPass({ passed, waitsFor }: Waiter, skip: boolean): boolean {
   return (skip || waitsFor === 'own process') && passed < passedMost;
 }
 
@@ -38,7 +47,7 @@ export function inTheWay(
   skip: boolean,
 ): Waiter | undefined {
   for (const waiter of waiters) {
-    if (goesFirst(waiter, tenant) && !mayBePassed(waiter, skip)) return waiter;
+    if (standsBefore(waiter, tenant) && !letsOthersPass(waiter, skip)) return waiter;
   }
   return undefined;
 }
@@ -47,10 +56,10 @@ export function inTheWay(
  * Counts for each of `waiters` that one of `tenant` was served before it. For waiters of the same tenant it
  * does not count: with a waiter of its own that may no longer be passed, a tenant would hold up all others.
  */
-export function hasPassed(waiters: Iterable<Waiter>, tenant: string) {
+export function countPassed(waiters: Iterable<Waiter>, tenant: string) {
   for (const waiter of waiters) {
     const isOwn = tenant !== '' && waiter.request.tenant === tenant;
-    if (!isOwn && goesFirst(waiter, tenant)) waiter.passed++;
+    if (!isOwn && standsBefore(waiter, tenant)) waiter.passed++;
   }
 }
 
@@ -64,16 +73,16 @@ export function takeTurns<W extends Waiter>(
   serve: (waiter: W) => boolean,
 ) {
   const before: W[] = [];
-  const held = new Set<string>();
+  const behind = new Set<string>();
   for (const waiter of waiters) {
     const { tenant } = waiter.request;
-    if (held.has(tenant)) waiter.waitsFor = 'own sessions';
-    else if (serve(waiter)) hasPassed(before, tenant);
+    if (behind.has(tenant)) waiter.waitsFor = 'own sessions';
+    else if (serve(waiter)) countPassed(before, tenant);
     else {
       before.push(waiter);
-      if (mayBePassed(waiter, skip)) continue;
-      if (waiter.waitsFor === 'others' || waiter.waitsFor === 'own process') return;
-      if (waiter.waitsFor === 'own sessions') held.add(tenant);
+      if (letsOthersPass(waiter, skip)) continue;
+      if (waiter.waitsFor === 'own sessions') behind.add(tenant);
+      else if (standsBefore(waiter, tenant)) return;
     }
   }
 }

@@ -54,10 +54,10 @@ export class Placer {
     return soon !== null;
   }
 
-  /** Which sessions keep a request from being placed now: it is tried as if they were gone. */
-  waitsFor(request: SessionRequest): WaitsFor {
+  /** Whose sessions keep a request from being placed now: it is tried as if they were gone. */
+  whyNotPlaced(request: SessionRequest): WaitsFor {
     if (this.#fitsBeside(request, ({ tenant }) => tenant === request.tenant)) return 'others';
-    return this.#fitsBeside(request, () => false) ? 'own sessions' : 'no session';
+    return this.#fitsBeside(request, () => false) ? 'own sessions' : 'usable gpu';
   }
 
   #fitsBeside(request: SessionRequest, stays: (session: SessionState) => boolean): boolean {

@@ -1,4 +1,5 @@
-// A visitor is a client whose Hello was read and that was admitted. It waits for a place, or has its session.
+// A visitor is a client whose Hello was read and whose session may come: it was admitted, or has claimed a place that
+// is kept for its program. It waits for a process, or has its session.
 import type { Hello } from '../../../api-server/src/control.js';
 import type { QueuedState, SessionRequest } from '../../policies/state.js';
 import type { QueueView } from '../base/view.js';

@@ -60,13 +60,16 @@ export class Waiting {
     return waited;
   }
 
-  /** Throws the refusal of one more who would have to wait. */
-  checkRoom(tenant: Tenant | null, { queueMax, queueMaxOfTenant }: QueueMost) {
-    if (this.queue.length >= queueMax) throw new OutboardError('OB_QUEUE_FULL', queueMax);
-    if (!tenant) return;
+  /** Returns the refusal of one more who would have to wait; null: there is room. */
+  refusalOfOneMore(
+    tenant: Tenant | null,
+    { queueMax, queueMaxOfTenant }: QueueMost,
+  ): OutboardError | null {
+    if (this.queue.length >= queueMax) return new OutboardError('OB_QUEUE_FULL', queueMax);
+    if (!tenant) return null;
     const { name } = tenant;
     const own = [...this.queue].filter(({ request }) => request.tenant === name).length;
-    if (own >= queueMaxOfTenant) throw new OutboardError('OB_TENANT_QUEUE', own, name);
+    return own >= queueMaxOfTenant ? new OutboardError('OB_TENANT_QUEUE', own, name) : null;
   }
 
   /** Puts one back into the queue, where it was, whose process was lost. */

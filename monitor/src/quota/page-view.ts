@@ -33,10 +33,10 @@ export class MemoryPage implements QuotaPageView {
   }
 }
 
-/** What was spent since the session began, in the units of reports. */
-export function spent({ deviceNs, gateWaits, gateWaitNs }: QuotaCounts) {
+/** What was spent since the session began, in the units of reports; of the device's time null if that is not measured. */
+export function spent({ deviceNs, gateWaits, gateWaitNs }: QuotaCounts, measured: boolean) {
   return {
-    deviceNs: Number(deviceNs),
+    deviceNs: measured ? Number(deviceNs) : null,
     gateWaits: Number(gateWaits),
     gateSeconds: Number(gateWaitNs) / 1e9,
   };

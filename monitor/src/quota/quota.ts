@@ -1,6 +1,7 @@
 // GPU time as the monitor sees it: which slot's quota page the quota runner fills for which session, and what
 // the runner last reported. A runner that fails is replaced, and the next one told everything again: the gate
 // of a page that nobody fills would stay shut.
+import { quotaPolicies } from '../../policies/index.js';
 import type { QuotaParameters } from '../../policies/quota.js';
 import type { SessionRequest } from '../../policies/state.js';
 import type { Log } from '../base/log.js';
@@ -9,9 +10,10 @@ import { type QuotaPlacement, type QuotaReport, QuotaRunner } from './runner.js'
 
 /** What the quota of a session came to in the last second; made by the quota runner. */
 export interface ShareSample {
-  received: number;
-  owed: number;
-  deviceNs: number;
+  /** Null, here and in the next two: its work is not measured. */
+  received: number | null;
+  owed: number | null;
+  deviceNs: number | null;
   gateWaits: number;
   gateSeconds: number;
   held: boolean;
@@ -24,6 +26,7 @@ export interface QuotaHolder {
   readonly placement: { readonly gpu: number };
   readonly visitor: { readonly request: Pick<SessionRequest, 'tenant' | 'class'> };
   readonly share: { readonly request: number; readonly limit: number };
+  readonly measured: boolean;
   sample: ShareSample;
 }
 
@@ -40,6 +43,8 @@ const mostPause = 30_000;
 
 export class Quota {
   readonly policy: string;
+  /** Whether the policy counts something of every session, whatever its share and whoever is beside it. */
+  readonly countsAll: boolean;
   readonly #options: QuotaOptions;
   readonly #log: Log;
   readonly #pages = new Map<Slot, number>();
@@ -52,6 +57,8 @@ export class Quota {
 
   constructor(options: QuotaOptions, log: Log) {
     this.policy = options.policy;
+    const unit = quotaPolicies.get(options.policy)?.unit;
+    this.countsAll = unit !== 'none' && unit !== 'device-time';
     this.#options = options;
     this.#log = log;
     this.#runner = this.#start();
@@ -68,9 +75,12 @@ export class Quota {
     if (this.#pages.delete(slot)) this.#runner.removePage(nameOf(slot));
   }
 
-  /** Resolves when the session's slot is held to its share. */
+  /**
+   * Resolves when the session's slot is held to its share; or, if the runner has failed, at once: the runner that
+   * takes over is told, and until then the session goes by what the page says.
+   */
   async begin(session: QuotaHolder) {
-    const { id, slot, share, visitor, placement: where } = session;
+    const { id, slot, share, measured, visitor, placement: where } = session;
     const placement: QuotaPlacement = {
       session: id,
       gpu: where.gpu,
@@ -79,6 +89,7 @@ export class Quota {
       class: visitor.request.class,
       shareRequest: share.request,
       shareLimit: share.limit,
+      measured,
     };
     this.#running.set(id, { session, placement });
     // If this fails, the runner has failed, and the next one will be told.
@@ -100,8 +111,10 @@ export class Quota {
     if (this.#running.delete(id)) this.#runner.end(id);
   }
 
-  /** Percent of the last second in which sessions' work was on the GPU. */
-  busy(gpu: number): number {
+  /** Percent of the last second in which sessions' work was on the GPU; null: work there is not measured. */
+  busy(gpu: number): number | null {
+    for (const { session, placement } of this.#running.values())
+      if (placement.gpu === gpu && !session.measured) return null;
     return this.#busy.get(gpu) ?? 0;
   }
 
@@ -123,7 +136,7 @@ export class Quota {
 
   #reported({ sessions, gpus }: QuotaReport) {
     // GPUs without a session are not in the report; what was said of them before does not hold any more.
-    this.#busy = new Map(gpus.map(({ gpu, busy }) => [gpu, busy]));
+    this.#busy = new Map(gpus.map(({ gpu, busy }) => [gpu, busy ?? 0]));
     for (const { session: id, gpu: _gpu, ...sample } of sessions) {
       const running = this.#running.get(id);
       if (running) running.session.sample = sample;

@@ -28,17 +28,19 @@ export interface QuotaPlacement {
   class: SessionClass;
   shareRequest: number;
   shareLimit: number;
+  /** Whether all its work is measured; if not, it has none of these figures. */
+  measured: boolean;
 }
 
 export interface SessionReport {
   session: number;
   gpu: number;
-  /** Percent of the GPU's time that it got in the time reported on. */
-  received: number;
-  /** Percent that it had a right to while it wanted something. */
-  owed: number;
-  /** Since it began. */
-  deviceNs: number;
+  /** Percent of the GPU's time that it got in the time reported on; null: its work is not measured. */
+  received: number | null;
+  /** Percent that it had a right to while it wanted something; null: when it did is not known. */
+  owed: number | null;
+  /** Since it began; null: its work is not measured. */
+  deviceNs: number | null;
   gateWaits: number;
   gateSeconds: number;
   /** Whether work is held back now. */
@@ -49,8 +51,11 @@ export interface QuotaReport {
   /** Length of the time reported on, in seconds. */
   seconds: number;
   sessions: SessionReport[];
-  /** Percent of the time in which work of sessions was on it. What overlaps is added up, to at most 100. */
-  gpus: { gpu: number; busy: number }[];
+  /**
+   * Percent of the time in which work of sessions was on it. What overlaps is added up, to at most 100. Null: one of
+   * them is not measured.
+   */
+  gpus: { gpu: number; busy: number | null }[];
 }
 
 interface Running {
@@ -143,7 +148,7 @@ export class QuotaLoop {
     );
     const ended = gpu.ended.map((one) => this.#sessionOf(one));
     const { limits } = this.#policy.step({ now, sessions: first, ended, memory: gpu.memory });
-    page.set(this.#mode, limits.get(placement.session) ?? noLimit);
+    page.set(this.#mode, this.#limitOf(running, limits.get(placement.session) ?? null));
     if (this.#due === null) this.#next(now);
   }
 
@@ -191,7 +196,7 @@ export class QuotaLoop {
   #stepGpu(gpu: Gpu, now: bigint, passed: number) {
     const running = [...gpu.running.values()];
     for (const one of running) read(one);
-    const sessions = running.map((one) => this.#sessionOf(one));
+    const sessions = running.map((one) => this.#sessionOf(one, running));
     const ended = gpu.ended.map((one) => this.#sessionOf(one));
     gpu.ended = [];
     const rank = this.#policy.name === 'priority' ? strictFirst : sameRank;
@@ -201,15 +206,25 @@ export class QuotaLoop {
     for (const one of running) {
       const id = one.placement.session;
       one.owed += (owed.get(id) ?? 0) * passed;
-      one.page.set(this.#mode, limits.get(id) ?? noLimit);
+      one.page.set(this.#mode, this.#limitOf(one, limits.get(id) ?? null));
     }
   }
 
-  #sessionOf({ placement, counts, began }: Running): QuotaSession {
+  #sessionOf(one: Running, beside: readonly Running[] = []): QuotaSession {
+    const { placement, counts, began } = one;
     const { session: id, tenant, class: of, shareRequest, shareLimit } = placement;
     const wants = counts.held > 0n || counts.inflightNs > 0n;
     const charged = this.#charged(counts);
-    return { id, tenant, class: of, shareRequest, shareLimit, charged, began, wants };
+    // It may say so as it likes: that others work is what they say.
+    const others = beside.some((other) => other !== one && other.counts.inflightNs > 0n);
+    const queued = counts.queued > 0n && others;
+    return { id, tenant, class: of, shareRequest, shareLimit, charged, began, wants, queued };
+  }
+
+  /** For the page, which counts what was given back as used: policies go by what was used. */
+  #limitOf({ counts }: Running, limit: bigint | null): bigint {
+    if (limit === null) return noLimit;
+    return counts.unit === this.#mode ? limit + counts.givenBack : limit;
   }
 
   /** What was charged, in the unit of the policy. When that has just changed, the count has not begun yet. */
@@ -222,15 +237,15 @@ export class QuotaLoop {
     this.#reported = now;
     const sessions: SessionReport[] = [];
     const gpus = [...this.#gpus].map(([gpu, { running }]) => {
-      let busy = 0;
+      let busy: number | null = 0;
       for (const one of running.values()) {
         const report = reportOf(one, passed);
-        busy += report.received;
+        busy = busy === null || report.received === null ? null : busy + report.received;
         sessions.push(report);
         one.reportedNs = one.counts.deviceNs;
         one.owed = 0;
       }
-      return { gpu, busy: Math.min(100, busy) };
+      return { gpu, busy: busy === null ? null : Math.min(100, busy) };
     });
     this.#report({ seconds: passed / 1e9, sessions, gpus });
   }
@@ -248,13 +263,13 @@ function read(running: Running) {
 }
 
 function reportOf({ placement, counts, reportedNs, owed }: Running, passed: number): SessionReport {
-  const { session, gpu } = placement;
+  const { session, gpu, measured } = placement;
   return {
     session,
     gpu,
-    received: (100 * Number(counts.deviceNs - reportedNs)) / passed,
-    owed: owed / passed,
-    ...spent(counts),
+    received: measured ? (100 * Number(counts.deviceNs - reportedNs)) / passed : null,
+    owed: measured ? owed / passed : null,
+    ...spent(counts, measured),
     held: counts.held > 0n,
   };
 }

@@ -2,7 +2,7 @@
 // reached, who answers, what could be had now, and whether a first kernel runs.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { hostname } from 'node:os';
 import path from 'node:path';
@@ -339,12 +339,6 @@ function whyNot(why: string, said: string): string {
 
 export function milliseconds(seconds: number): string {
   return `${(seconds * 1000).toFixed(1)} ms`;
-}
-
-/** The access token that the guest library would use; throws what readFileSync throws. */
-export function accessTokenOf(env: NodeJS.ProcessEnv, file: string | null): string {
-  if (env['OUTBOARD_TOKEN']) return env['OUTBOARD_TOKEN'];
-  return file === null ? '' : readFileSync(file, 'utf8').trimEnd();
 }
 
 export function probeOf(build: string): string {

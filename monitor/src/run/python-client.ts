@@ -66,7 +66,8 @@ function withoutLinker(
   const { stdout } = spawnSync(python, [...settings, '-c', look], {
     env: clean,
     encoding: 'utf8',
-    timeout: 5000,
+    // The first start of an interpreter on a machine that is busy, or from a disk of another one, takes long.
+    timeout: 30_000,
   });
   const found = (stdout ?? '').trim().split(' ');
   if (!found.includes('numba_cuda') || found.includes('torch')) return null;

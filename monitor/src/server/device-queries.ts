@@ -13,7 +13,7 @@ import { OutboardError } from '../base/errors.js';
 import type { SessionView } from '../base/view.js';
 import { deviceReport, type ReportedGpu } from '../devices/device-report.js';
 import { deviceRoom } from '../devices/device-room.js';
-import { type Driver, formatUuid } from '../devices/devices.js';
+import { type Driver, uuidOf } from '../devices/devices.js';
 import { formatMemoryRule, type MemoryRule } from '../devices/memory-rule.js';
 import { Sensors } from '../devices/sensors.js';
 import { admit, usageOf } from '../queue/admission.js';
@@ -35,7 +35,7 @@ export interface QueriedServer {
   readonly closed: string | null;
   readonly state: ServerState;
   readonly pool: Pick<Pool, 'devices'>;
-  readonly turns: Pick<Turns, 'within' | 'inTheWay'>;
+  readonly turns: Pick<Turns, 'allowedNow' | 'inTheWay'>;
   readonly sessions: ReadonlyMap<unknown, Session>;
   view(session: Session): SessionView;
 }
@@ -81,7 +81,7 @@ export class DeviceQueries {
     let usualMost: bigint | undefined;
     try {
       const request = admit(hello, state, parameters, tenant);
-      const now = this.#server.turns.within(request);
+      const now = this.#server.turns.allowedNow(request);
       usualMost = now?.usualMost;
       const placed = now && placeAll(options.placement, state, now, parameters);
       if (!placed || this.#server.turns.inTheWay(request)) position = waiting + 1;
@@ -94,8 +94,8 @@ export class DeviceQueries {
     const { memory = null, share = null } = tenant?.limits ?? {};
     const left = memory === null ? null : memory - usage.memory;
     const shareLeft = share === null ? null : share - usage.share;
-    const room = devices.map(({ uuid }) => {
-      const gpu = state.gpus.find((one) => one.uuid === formatUuid(uuid));
+    const room = devices.map((device) => {
+      const gpu = state.gpus.find((one) => one.uuid === uuidOf(device));
       if (!gpu) return { memory: 0n, share: 0, slots: 0, session: 0n };
       return deviceRoom(gpu, parameters, { asked: hello.memory, usualMost, left, shareLeft });
     });
@@ -128,7 +128,7 @@ export class DeviceQueries {
     const { placement, parameters } = options;
     try {
       const request = admit(hello, state, parameters, tenant);
-      const now = this.#server.turns.within(request);
+      const now = this.#server.turns.allowedNow(request);
       return (now && placeAll(placement, state, now, parameters)) ?? [];
     } catch (error) {
       if (error instanceof OutboardError) return [];

@@ -5,6 +5,7 @@ import { OutboardError } from '../base/errors.js';
 import type { Log } from '../base/log.js';
 import type { Driver } from '../devices/devices.js';
 import type { Pool } from '../slots/pool.js';
+import type { GpuFacts } from '../slots/pool-gpu.js';
 import type { Sandbox } from '../slots/sandbox.js';
 import type { Tenants } from '../tenants/tenants.js';
 
@@ -48,15 +49,22 @@ export function driverFor({
   return { ...driver, env: { ...driver.env, CUDA_CACHE_DISABLE: '1' } };
 }
 
+/** Warns of a GPU whose kernels reach all memory of a process. Throws OB_PAGEABLE where tenants are not to have it. */
+export function checkAccess(
+  options: Pick<IsolationOptions, 'tenants' | 'allowPageable'>,
+  { index, snapshot }: Pick<GpuFacts, 'index' | 'snapshot'>,
+  log: Log,
+) {
+  const access = snapshot ? pageableAccess(snapshot) : null;
+  if (access === null) return;
+  const error = new OutboardError('OB_PAGEABLE', index, access);
+  if (options.tenants && !options.allowPageable) throw error;
+  log.warn({ code: error.code, remedy: error.remedy }, error.message);
+}
+
 /** Decides for these options. Throws OB_PAGEABLE. */
 export function isolate(options: IsolationOptions, pool: Pool, log: Log): Isolation {
-  for (const { index, snapshot } of pool.devices) {
-    const access = snapshot ? pageableAccess(snapshot) : null;
-    if (access === null) continue;
-    const error = new OutboardError('OB_PAGEABLE', index, access);
-    if (options.tenants && !options.allowPageable) throw error;
-    log.warn({ code: error.code, remedy: error.remedy }, error.message);
-  }
+  for (const gpu of pool.devices) checkAccess(options, gpu, log);
   const { startSeconds } = pool;
   const newProcess = decide(options, startSeconds);
   const { sandbox, tenants } = options;

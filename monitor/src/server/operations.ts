@@ -13,6 +13,7 @@ import type {
   TenantView,
   View,
 } from '../base/view.js';
+import { besideBytes } from '../devices/memory.js';
 import { formatMemoryRule } from '../devices/memory-rule.js';
 import { usageOf } from '../queue/admission.js';
 import type { Slot } from '../slots/slot.js';
@@ -42,6 +43,7 @@ export class LiveOperations implements Operations {
         now: new Date().toISOString(),
         listen: server.listening,
         device: options.driver.kind,
+        traits: options.driver.traits,
         placement: options.placement.name,
         quota: server.quota.policy,
         sessionMemory: formatMemoryRule(options.memoryRule),
@@ -60,8 +62,8 @@ export class LiveOperations implements Operations {
     return pool.devices.map((device) => {
       const gpu = state.gpus[device.index];
       const sessions = gpu?.sessions ?? [];
-      const { pinned, modules } = device.beside;
-      const kept = BigInt(device.slots.length) * (pinned + modules);
+      const { pinned, modules, stacks } = device.beside;
+      const kept = BigInt(device.slots.length) * besideBytes(device.beside);
       return {
         index: device.index,
         uuid: device.uuid,
@@ -76,7 +78,7 @@ export class LiveOperations implements Operations {
           usual: Number(device.usual),
           used: sessions.reduce((sum, { used }) => sum + Number(used), 0),
           overhead: Number(device.contexts + kept),
-          beside: { pinned: Number(pinned), modules: Number(modules) },
+          beside: { pinned: Number(pinned), modules: Number(modules), stacks: Number(stacks) },
         },
         share: {
           requested: sessions.reduce((sum, { shareRequest }) => sum + shareRequest, 0),
@@ -99,11 +101,11 @@ export class LiveOperations implements Operations {
 
   async kernels(id: number): Promise<KernelView[]> {
     const kernels = await this.#server.session(id).slot.kernels();
-    return kernels.map(({ name, launches, blocks, ns }) => ({
+    return kernels.map(({ name, launches, blocks, ns, unmeasured }) => ({
       name,
       launches: Number(launches),
       blocks: Number(blocks),
-      seconds: Number(ns) / 1e9,
+      seconds: unmeasured > 0n ? null : Number(ns) / 1e9,
     }));
   }
 

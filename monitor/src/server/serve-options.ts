@@ -140,7 +140,7 @@ export const serveOptions = {
   gpus: {
     env: 'OUTBOARD_SERVE_GPUS',
     value: 'N',
-    help: 'how many GPUs to serve, the first N; software GPUs are made to order',
+    help: 'how many GPUs to serve, the first N, with all their instances (MIG); software GPUs are made to order',
     parse: parseCount(1, 64, 'how many GPUs,'),
     fallback: null,
     shown: 'all; 1 with software',
@@ -148,7 +148,7 @@ export const serveOptions = {
   'servers-per-gpu': {
     env: 'OUTBOARD_SERVERS_PER_GPU',
     value: 'N|auto',
-    help: 'warm API server processes on each GPU, which is how many sessions it serves at a time; auto: two, and more while all are taken and memory is left',
+    help: 'warm API server processes on each GPU, which is how many sessions it serves at a time; auto: two, and more while all are taken and memory is left. A GPU in exclusive-process mode has one',
     parse: parseSlots,
     fallback: autoSlots,
     shown: 'auto',
@@ -277,6 +277,14 @@ export const serveOptions = {
     fallback: { copies: false, sets: false },
     shown: 'kernels',
   } satisfies Option<{ copies: boolean; sets: boolean }>,
+  measure: {
+    env: 'OUTBOARD_MEASURE',
+    value: 'always|needed',
+    help: "whether all kernels are measured; needed: not where a GPU serves one session at a time, if no limit of its share, of kernels or of idle time, no policy that counts blocks, and no --trace-dir needs it. A launch is cheaper then and may overlap the one before it; what sessions use of the GPU's time is not known",
+    parse: parseChoice('always', 'needed'),
+    fallback: 'always',
+    shown: 'always',
+  } satisfies Option<'always' | 'needed'>,
   'max-blocks': {
     env: 'OUTBOARD_MAX_BLOCKS',
     value: 'N',

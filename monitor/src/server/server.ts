@@ -1,7 +1,7 @@
 // The monitor puts ports, queue and slots together. A connection goes from a listener to a Client, which reads
-// its Hello, through admit, the queue and the placement policy to a slot, which gets the connection itself.
-import type { Socket } from 'node:net';
-import { encodeAnswer, encodeHello, type Hello } from '../../../api-server/src/control.js';
+// its Hello (arrivals.ts), through admit, the queue and the placement policy to a slot, which gets the
+// connection itself.
+import { encodeAnswer, encodeHello } from '../../../api-server/src/control.js';
 import type { PlacementParameters, PlacementPolicy } from '../../policies/placement.js';
 import type { GpuState, ServerState } from '../../policies/state.js';
 import { OutboardError } from '../base/errors.js';
@@ -10,16 +10,15 @@ import type { Observer } from '../base/view.js';
 import type { Driver } from '../devices/devices.js';
 import type { BesideWanted } from '../devices/memory.js';
 import { formatMemoryRule, type MemoryRule } from '../devices/memory-rule.js';
-import { Client } from '../guests/client.js';
 import { HelloReader } from '../guests/hello.js';
 import { LimitedLog } from '../network/limited-log.js';
 import { formatListen, type Listen, Listeners } from '../network/listeners.js';
-import { addressOf, Strangers, type StrangersMost } from '../network/strangers.js';
+import type { StrangersMost } from '../network/strangers.js';
 import { admit } from '../queue/admission.js';
 import { Placer } from '../queue/placer.js';
 import type { Queue } from '../queue/queue.js';
 import type { Reservation } from '../queue/reservations.js';
-import { Visitor } from '../queue/visitor.js';
+import type { Visitor } from '../queue/visitor.js';
 import { Waiting } from '../queue/waiting.js';
 import { Quota, type QuotaOptions } from '../quota/quota.js';
 import { Running } from '../sessions/running.js';
@@ -30,11 +29,11 @@ import type { CacheFolder } from '../slots/cache-folder.js';
 import { Pool } from '../slots/pool.js';
 import type { Sandbox } from '../slots/sandbox.js';
 import type { Slot } from '../slots/slot.js';
-import { requireLocal, type Tenant, type Tenants } from '../tenants/tenants.js';
-import type { FrontPeer } from '../tls/front.js';
+import { requireLocal, type Tenants } from '../tenants/tenants.js';
 import type { TraceFolder } from '../trace/folder.js';
+import { Arrivals } from './arrivals.js';
 import { DeviceQueries } from './device-queries.js';
-import { driverFor, type Isolation, isolate } from './isolation.js';
+import { checkAccess, driverFor, type Isolation, isolate } from './isolation.js';
 
 export interface ServerOptions {
   listen: readonly Listen[];
@@ -65,6 +64,8 @@ export interface ServerOptions {
   quota: QuotaOptions;
   /** What is held back and measured beside kernels. */
   gated: { copies: boolean; sets: boolean };
+  /** Whether work is measured that nothing holds back where nobody needs to know what it costs. */
+  measure: 'always' | 'needed';
   /** Where sessions are recorded; null: they are not. */
   traces: TraceFolder | null;
   /** Where modules are kept on disk; null: nowhere. */
@@ -96,6 +97,8 @@ export class Server {
   readonly running: Running;
   /** Decides who is served when. */
   readonly turns: Turns;
+  /** Takes connections. */
+  readonly arrivals: Arrivals;
   /** What keeps tenants apart, once the slots are warm. */
   isolation: Isolation = { newProcess: false };
   /** Why nobody new is taken; null: everybody is. Who stops never takes anybody again. */
@@ -105,11 +108,8 @@ export class Server {
   readonly #log: Log;
   readonly #observer: Observer;
   readonly #listeners: Listeners;
-  readonly #clients = new Set<Client>();
-  readonly #strangers: Strangers;
   readonly #limitedLog: LimitedLog;
   readonly #waiting: Waiting;
-  readonly #queries: DeviceQueries;
   readonly #placer: Placer;
   #ids = 0;
   #expiring: NodeJS.Timeout | undefined;
@@ -122,14 +122,13 @@ export class Server {
     this.#observer = observer;
     this.#log = log;
     const driver = driverFor(options);
-    this.#strangers = new Strangers(options.strangers);
     this.#limitedLog = new LimitedLog(log);
-    this.#queries = new DeviceQueries(this, driver.nvml);
     this.quota = new Quota(options.quota, log);
     this.pool = new Pool(
       { ...options, driver },
       {
         onStarted: (slot) => this.quota.slotStarted(slot),
+        onLate: (gpu) => checkAccess(options, gpu, log),
         onRetired: (slot) => {
           this.quota.slotEnded(slot);
           // Its memory is free again.
@@ -142,6 +141,7 @@ export class Server {
           this.#serveQueue();
         },
         onUsed: (slot, session, module) => this.running.used(slot, session, module),
+        onClosing: (slot) => this.running.closing(slot),
         onEnded: (slot, end, counters) => {
           this.running.ended(slot, end, counters);
           this.#serveQueue();
@@ -159,17 +159,32 @@ export class Server {
     const stopping = () => this.stopping;
     const waiting = this.#waiting;
     this.running = new Running({ ...options, pool, quota, waiting, stopping, observer, log });
+    const state = () => this.state;
+    const newId = () => ++this.#ids;
     this.turns = new Turns({
       skip: options.queueSkip,
       pool,
       waiting,
       placer: this.#placer,
       running: this.running,
-      state: () => this.state,
-      newId: () => ++this.#ids,
+      state,
+      newId,
+    });
+    this.arrivals = new Arrivals({
+      ...options,
+      pool,
+      waiting,
+      turns: this.turns,
+      queries: new DeviceQueries(this, driver.nvml),
+      closed: () => this.closed,
+      state,
+      newId,
+      onLeft: () => this.#serveQueue(),
+      log,
+      limitedLog: this.#limitedLog,
     });
     this.#listeners = new Listeners((socket, peer) =>
-      this.accept(socket, { peer, certificate: null }),
+      this.arrivals.accept(socket, { peer, certificate: null }),
     );
   }
 
@@ -241,9 +256,7 @@ export class Server {
     await this.#graceOver();
     for (const session of this.sessions.values()) session.ending ??= why;
     const closed = this.#listeners.close();
-    for (const client of this.#clients) {
-      if (client.stage === 'hello') client.refuse(new OutboardError('OB_SHUTDOWN'));
-    }
+    this.arrivals.dismissStrangers(new OutboardError('OB_SHUTDOWN'));
     await this.pool.stop(why, this.options.stopSeconds);
     await closed;
     await this.quota.stop();
@@ -315,121 +328,32 @@ export class Server {
 
   /** At once: sessions end without a word. */
   destroy() {
-    for (const client of this.#clients) client.destroy();
+    this.arrivals.destroy();
     this.pool.kill();
   }
 
   #announce() {
-    const { driver, serversPerGpu, memoryRule } = this.options;
-    for (const { index, name, uuid, memory, usual, beside } of this.pool.devices) {
+    const { driver, memoryRule } = this.options;
+    for (const { index, name, uuid, memory, usual, beside, slots } of this.pool.devices) {
       const bytes = {
         memory: Number(memory),
         usualMemory: Number(usual),
         pinnedMemory: Number(beside.pinned),
         moduleMemory: Number(beside.modules),
+        stackMemory: Number(beside.stacks),
       };
-      this.#log.info({ gpu: index, name, uuid, slots: serversPerGpu, ...bytes }, 'GPU');
+      this.#log.info({ gpu: index, name, uuid, slots: slots.length, ...bytes }, 'GPU');
     }
     const listen = this.listening.join(',');
-    const { kind, library, gpus } = driver;
-    const slots = gpus * serversPerGpu;
+    const { kind, library, gpus, traits } = driver;
+    const slots = this.pool.devices.reduce((sum, { slots }) => sum + slots.length, 0);
     const sessionMemory = formatMemoryRule(memoryRule);
-    const facts = { listen, device: kind, library, gpus, slots, sessionMemory };
+    const facts = { listen, device: kind, library, traits, gpus, slots, sessionMemory };
     this.#log.info(facts, 'listening');
     this.#expiring = setInterval(() => this.#expire(), 1000);
   }
 
-  // ---- who comes and waits ---------------------------------------------------------------------
-
-  /**
-   * Takes a connection, which is a stranger's until its Hello was read (`#arrived`). `from`: where it comes
-   * from, and what the TLS front knows of a guest that came through it.
-   */
-  accept(socket: Socket, from: FrontPeer) {
-    const stranger = this.#strangers.enter(addressOf(from.peer));
-    if (stranger === 'full') {
-      socket.destroy();
-      return;
-    }
-    const events = {
-      onHello: (client: Client, hello: Hello) => {
-        stranger.leave();
-        this.#arrived(client, hello);
-      },
-      onGone: (client: Client) => this.#left(client),
-    };
-    const { helloSeconds } = this.options;
-    const client = new Client(socket, from, helloSeconds, this.#log, this.#limitedLog, events);
-    this.#clients.add(client);
-    socket.once('close', () => {
-      stranger.leave();
-      this.#clients.delete(client);
-    });
-    if (stranger.refusal) this.#waiting.refuse(client, stranger.refusal, null);
-  }
-
-  /** A Hello was read. Finds the tenant, and sees to what the guest wants: a session, its next GPU, a report. */
-  #arrived(client: Client, hello: Hello) {
-    let known: string | null = null;
-    const refused = (error: unknown) => {
-      if (!(error instanceof OutboardError)) throw error;
-      this.#waiting.refuse(client, error, known);
-    };
-    try {
-      const isNew = !hello.query && hello.ticket === '';
-      if (this.stopping) throw new OutboardError('OB_SHUTDOWN');
-      if (this.closed === 'draining' && isNew) throw new OutboardError('OB_DRAINING');
-      const credentials = { accessToken: hello.token, certificate: client.certificate };
-      const tenant = this.options.tenants?.identify(credentials) ?? null;
-      known = tenant?.name ?? null;
-      if (isNew) this.#comes(client, hello, tenant);
-      else if (hello.query) this.#asks(client, hello, tenant).catch(refused);
-      else this.#claims(client, hello, tenant);
-    } catch (error) {
-      refused(error);
-    }
-  }
-
-  /** A program has come for its first GPU: it is admitted, then served or queued. Throws the refusal. */
-  #comes(client: Client, hello: Hello, tenant: Tenant | null) {
-    const request = admit(hello, this.state, this.options.parameters, tenant);
-    const { hopeless } = this.pool;
-    if (hopeless !== null) throw new OutboardError('OB_NO_SLOT', hopeless);
-    const visitor = new Visitor(++this.#ids, client, hello, request);
-    this.#waiting.enter(visitor);
-    // The guest is told its position only if it has to wait.
-    const before = this.turns.inTheWay(request);
-    if (this.turns.comes(visitor, before)) return;
-    // Where it is alone and lacks only a new process, it waits for nobody, so it may wait even if the queue
-    // has no room. Else there must be room for it before a warm process is made new for it.
-    const isNext = this.queue.length === 0 && this.turns.renewFor(visitor);
-    if (!isNext) this.#waiting.checkRoom(tenant, this.options);
-    this.queue.append(visitor);
-    if (!before && !isNext) this.turns.renewFor(visitor);
-  }
-
-  /** For another GPU of a program that is here already. Throws the refusal. */
-  #claims(client: Client, hello: Hello, tenant: Tenant | null) {
-    const reservation = this.#waiting.reservations.claim(hello.ticket, tenant?.name ?? '');
-    const visitor = new Visitor(reservation.id, client, hello, reservation.request);
-    this.#waiting.enter(visitor);
-    reservation.visitor = visitor;
-    this.turns.fill(reservation);
-  }
-
-  /** Answers a guest that wants no session, which needs no slot and does not wait. */
-  async #asks(client: Client, hello: Hello, tenant: Tenant | null) {
-    client.report(await this.#queries.answer(tenant, hello));
-  }
-
-  #left(client: Client) {
-    const visitor = this.#waiting.left(client);
-    if (!visitor) return;
-    const { peer } = client;
-    const fields = { peer, program: visitor.hello.program };
-    this.#limitedLog.write('info', addressOf(peer), fields, 'left the queue');
-    this.#serveQueue();
-  }
+  // ---- who waits --------------------------------------------------------------------------------
 
   /** Ends sessions that do nothing for too long, and refuses visitors who have waited for too long. */
   #expire() {
@@ -469,7 +393,7 @@ export class Server {
   }
 
   #serveQueue() {
-    if (!this.stopping) this.turns.serve();
+    if (!this.stopping) this.turns.serveQueue();
   }
 
   // ---- slots ----------------------------------------------------------------------------------
@@ -477,7 +401,7 @@ export class Server {
   #ready(slot: Slot) {
     this.#observer.slotReady(slot.gpu, slot.startSeconds ?? 0);
     const reservation = this.#waiting.reservations.at(slot.gpu, slot.index);
-    if (reservation) this.turns.fill(reservation);
+    if (reservation) this.turns.fillReservation(reservation);
     this.#serveQueue();
   }
 

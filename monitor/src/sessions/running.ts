@@ -8,7 +8,7 @@ import { OutboardError } from '../base/errors.js';
 import { withKernelNames } from '../base/kernel-name.js';
 import type { Log } from '../base/log.js';
 import type { Observer } from '../base/view.js';
-import type { Offered } from '../guests/client.js';
+import type { DetachedConnection } from '../guests/client.js';
 import type { Seat } from '../queue/reservations.js';
 import type { Visitor } from '../queue/visitor.js';
 import type { Waiting } from '../queue/waiting.js';
@@ -33,6 +33,7 @@ export interface RunningOptions {
   waiting: Waiting;
   tenants: Tenants | null;
   gated: { copies: boolean; sets: boolean };
+  measure: 'always' | 'needed';
   kernelSeconds: number;
   idleSeconds: number;
   traces: TraceFolder | null;
@@ -62,20 +63,26 @@ export class Running {
    * session begins once the process says that it is prepared (`prepared`); `declined` or `lost` come instead
    * where it cannot. `tickets`: those of the group's other sessions, for the Welcome of its first.
    */
-  offer(
+  handOver(
     visitor: Visitor,
     seat: Seat,
     placement: Placement,
-    offered: Offered,
+    detached: DetachedConnection,
     tickets: readonly string[] = [],
   ) {
     this.#options.pool.reserve(placement);
     const slot = this.#options.pool.slot(placement);
     const beside = this.#options.pool.beside(placement.gpu);
-    const session = new Session(visitor, seat, placement, slot);
+    const session = new Session(
+      visitor,
+      seat,
+      placement,
+      slot,
+      this.#measures(visitor, placement.gpu),
+    );
     this.sessions.set(slot, session);
-    session.held = this.#options.quota.begin(session);
-    const { windowBases, windowSize } = visitor.hello;
+    session.shareInForce = this.#options.quota.begin(session);
+    const { windowBases, windowSize, takesGranularity } = visitor.hello;
     slot.offer(
       {
         type: 'offer',
@@ -83,14 +90,17 @@ export class Running {
         memoryLimit: placement.memory,
         pinnedLimit: beside.pinned,
         moduleLimit: beside.modules,
+        stackLimit: beside.stacks,
         tenant: visitor.request.tenant,
         group: seat.group.gpus.length > 1 ? BigInt(seat.group.id) : 0n,
         uploadCache: this.#keepsUploads(visitor.request.tenant),
         expected: visitor.hello.expectsModules ? this.#usual.of(programOf(session)) : [],
         windowBases,
         windowSize,
-        leftover: offered.leftover,
+        takesGranularity,
+        leftover: detached.leftover,
         gated: this.#options.gated,
+        measured: session.measured,
         mostKernel: this.#mostKernel(visitor.request.tenant),
         tickets,
         trace:
@@ -99,13 +109,56 @@ export class Running {
             placed: session.started,
           }) ?? null,
       },
-      offered.handle,
+      detached.handle,
     );
     session.log.debug('offered');
   }
 
+  /**
+   * The process is ready for the session. Once the quota runner has written the session's limit into the
+   * slot's quota page, the monitor lets go of the connection and tells the process to begin.
+   */
+  async prepared(slot: Slot) {
+    const session = this.sessions.get(slot);
+    if (!session) return;
+    await session.shareInForce;
+    // The process may have ended meanwhile.
+    if (this.sessions.get(slot) !== session) return;
+    const { visitor, log } = session;
+    const { client, hello } = visitor;
+    this.#waiting.release(visitor);
+    slot.begin();
+    session.begun = true;
+    if (session.ordinal === 0) this.#waiting.reservations.open(session.group);
+    if (session.ending !== null) slot.end(session.ending);
+    const attach = (performance.now() - visitor.arrived) / 1000;
+    const { host, pid } = hello;
+    log.info({ peer: client.peer, host, pid, waited: session.waited }, 'session begins');
+    this.#observer.began(this.view(session), attach, session.waited, hello.traceparent);
+  }
+
+  /**
+   * Whether all launches of a session are measured. That is needed where others can come to its GPU, whether or not
+   * they are there when it launches; for its own limits; and for the times of a recording. Where it gets a limit of
+   * its share later, launches are measured from then on, for the limit's sake only.
+   */
+  #measures({ request: { tenant, shareLimit } }: Visitor, gpu: number): boolean {
+    const { measure, pool, quota, traces } = this.#options;
+    if (measure === 'always' || traces !== null || pool.slotsMost(gpu) > 1) return true;
+    if (shareLimit < 100 || quota.countsAll) return true;
+    return this.#kernelSeconds(tenant) > 0 || this.#idleSeconds(tenant) > 0;
+  }
+
+  #kernelSeconds(tenant: string): number {
+    return this.#limitsOf(tenant)?.kernelSeconds ?? this.#options.kernelSeconds;
+  }
+
+  #idleSeconds(tenant: string): number {
+    return this.#limitsOf(tenant)?.idleSeconds ?? this.#options.idleSeconds;
+  }
+
   #mostKernel(tenant: string) {
-    const seconds = this.#limitsOf(tenant)?.kernelSeconds ?? this.#options.kernelSeconds;
+    const seconds = this.#kernelSeconds(tenant);
     if (seconds === 0) return null;
     return { seconds, sentence: new OutboardError('OB_KERNEL_SECONDS', seconds).message };
   }
@@ -132,7 +185,8 @@ export class Running {
     }
     for (const session of this.sessions.values()) {
       const { tenant } = session.visitor.request;
-      const seconds = this.#limitsOf(tenant)?.idleSeconds ?? this.#options.idleSeconds;
+      // Of one that began without a limit nobody may know whether it works.
+      const seconds = session.measured ? this.#idleSeconds(tenant) : 0;
       if (seconds === 0 || (idle.get(session.group.id) ?? 0) <= seconds) continue;
       const { code, message } = new OutboardError('OB_IDLE_TIMEOUT', seconds);
       session.log.warn({ code }, 'the session does nothing');
@@ -143,29 +197,6 @@ export class Running {
   #keepsUploads(tenant: string): boolean {
     const { uploads, tenants } = this.#options;
     return uploads !== null && (tenants === null || tenants.named(tenant)?.uploadCache === true);
-  }
-
-  /**
-   * The process is ready for the session. Once the gate knows the session's share of the GPU, the monitor lets
-   * go of the connection and tells the process to begin.
-   */
-  async prepared(slot: Slot) {
-    const session = this.sessions.get(slot);
-    if (!session) return;
-    await session.held;
-    // The process may have ended meanwhile.
-    if (this.sessions.get(slot) !== session) return;
-    const { visitor, log } = session;
-    const { client, hello } = visitor;
-    this.#waiting.release(visitor);
-    slot.begin();
-    session.begun = true;
-    if (session.ordinal === 0) this.#waiting.reservations.open(session.group);
-    if (session.ending !== null) slot.end(session.ending);
-    const attach = (performance.now() - visitor.arrived) / 1000;
-    const { host, pid } = hello;
-    log.info({ peer: client.peer, host, pid, waited: session.waited }, 'session begins');
-    this.#observer.began(this.view(session), attach, session.waited, hello.traceparent);
   }
 
   view(session: Session) {
@@ -193,13 +224,21 @@ export class Running {
     if (session && BigInt(session.id) === id) this.#usual.add(programOf(session), module);
   }
 
+  /** The session is about to end: what it has will be free. */
+  closing(slot: Slot) {
+    const session = this.sessions.get(slot);
+    if (session) session.closingSince ??= performance.now();
+  }
+
   ended(slot: Slot, end: SessionEnd, counters: Counters) {
     const session = this.sessions.get(slot);
     if (session) {
       session.settle();
       const { reason, message, reusable } = end;
       const level = reason === 'closed' || reason === 'stopped' ? 'info' : 'warn';
-      const times = { seconds: session.seconds, deviceSeconds: session.sample.deviceNs / 1e9 };
+      const { deviceNs } = session.sample;
+      const device = deviceNs === null ? {} : { deviceSeconds: deviceNs / 1e9 };
+      const times = { seconds: session.seconds, ...device };
       session.log[level](
         { reason, ...times, ...numbers(counters), slotReusable: reusable },
         `session ends: ${withKernelNames(message)}`,

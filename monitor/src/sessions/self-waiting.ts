@@ -11,7 +11,7 @@ export const suspectSeconds = 5;
 /** What to say to the one who waits; null: nothing. */
 export function selfWaiting(waiting: Visitor, sessions: readonly Session[]): string | null {
   const { request, hello, waitsFor } = waiting;
-  if (waitsFor === 'no session' || waitsFor === 'own process') return null;
+  if (waitsFor === 'usable gpu' || waitsFor === 'own process') return null;
   const there = sessions.filter(({ placement, visitor }) =>
     waitsFor === 'others'
       ? (request.allowed?.includes(placement.gpu) ?? true)
@@ -22,9 +22,13 @@ export function selfWaiting(waiting: Visitor, sessions: readonly Session[]): str
     visitor.request.name === request.name &&
     visitor.hello.host === hello.host;
   if (there.length === 0 || !there.every(same)) return null;
+  const less =
+    request.shareRequest > 0
+      ? 'OUTBOARD_SHARE (`outboard run --share`) or OUTBOARD_MEMORY (`--memory`)'
+      : 'OUTBOARD_MEMORY (`outboard run --memory`)';
   return (
     `all sessions (${there.length}) that this one waits for are of ${request.name} on this machine, too: if they wait ` +
-    'for it, as a parent does for its workers, none goes on. Let each ask for less with OUTBOARD_MEMORY ' +
-    '(`outboard run --memory`), or serve more at a time with `outboard serve --servers-per-gpu`'
+    `for it, as a parent does for its workers, none goes on. Let each ask for less with ${less}, or serve more at ` +
+    'a time with `outboard serve --servers-per-gpu`'
   );
 }

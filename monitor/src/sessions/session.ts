@@ -9,14 +9,11 @@ import { spent } from '../quota/page-view.js';
 import type { ShareSample } from '../quota/quota.js';
 import type { Slot } from '../slots/slot.js';
 
-const nothing: ShareSample = {
-  received: 0,
-  owed: 0,
-  deviceNs: 0,
-  gateWaits: 0,
-  gateSeconds: 0,
-  held: false,
-};
+function nothing(measured: boolean): ShareSample {
+  const figure = measured ? 0 : null;
+  const device = { received: figure, owed: figure, deviceNs: figure };
+  return { ...device, gateWaits: 0, gateSeconds: 0, held: false };
+}
 
 export class Session {
   readonly id: number;
@@ -38,18 +35,33 @@ export class Session {
   begun = false;
   /** Why it is being ended, once somebody wants that. */
   ending: string | null = null;
+  /** When its guest has gone, or it began to be ended: what it has is given back since. Null: neither. */
+  closingSince: number | null = null;
   share: { request: number; limit: number };
-  sample: ShareSample = nothing;
-  /** Resolves when its slot is held to its share. */
-  held: Promise<void> = Promise.resolve();
+  /** Whether all its work is measured; if not, its sample says nothing of the device's time. */
+  readonly measured: boolean;
+  sample: ShareSample;
+  /**
+   * Resolves when the quota page of its slot has its limit, to which the gate there holds it from then on. If the
+   * quota runner fails, it resolves without that (Quota.begin).
+   */
+  shareInForce: Promise<void> = Promise.resolve();
 
-  constructor(visitor: Visitor, { group, ordinal }: Seat, placement: Placement, slot: Slot) {
+  constructor(
+    visitor: Visitor,
+    { group, ordinal }: Seat,
+    placement: Placement,
+    slot: Slot,
+    measured: boolean,
+  ) {
     this.id = visitor.id;
     this.visitor = visitor;
     this.placement = placement;
     this.slot = slot;
     this.group = group;
     this.ordinal = ordinal;
+    this.measured = measured;
+    this.sample = nothing(measured);
     const { shareRequest, shareLimit, tenant, name } = visitor.request;
     this.share = { request: shareRequest, limit: shareLimit };
     const { program } = visitor.hello;
@@ -85,7 +97,8 @@ export class Session {
   /** Reads from the quota page all that was spent, which the quota runner's last report may not have yet. */
   settle() {
     const counts = this.slot.quotaPage.read();
-    if (counts.counted === BigInt(this.id)) this.sample = { ...this.sample, ...spent(counts) };
+    if (counts.counted !== BigInt(this.id)) return;
+    this.sample = { ...this.sample, ...spent(counts, this.measured) };
   }
 
   get #used(): Counters | null {
@@ -117,6 +130,11 @@ export class Session {
     return { tenant, name, gpu, memory, peak, waited: this.waited, seconds: this.seconds };
   }
 
+  get #stage(): SessionView['state'] {
+    if (this.closingSince !== null || this.ending !== null) return 'ending';
+    return this.begun ? 'running' : 'starting';
+  }
+
   /** As operators see it; `uuid` is its GPU's. */
   view(uuid: string): SessionView {
     const { request, hello, client } = this.visitor;
@@ -136,7 +154,7 @@ export class Session {
       uuid,
       slot,
       slotPid: this.slot.pid ?? null,
-      state: this.ending !== null ? 'ending' : this.begun ? 'running' : 'starting',
+      state: this.#stage,
       started: this.#startedAt.toISOString(),
       seconds: this.seconds,
       waitedSeconds: this.waited,
@@ -156,6 +174,6 @@ export function numbers(counters: Partial<Counters>): Record<string, number> {
 }
 
 /** Seconds of so many milliseconds, rounded to microseconds. */
-export function seconds(milliseconds: number): number {
+function seconds(milliseconds: number): number {
   return Math.round(milliseconds * 1000) / 1e6;
 }

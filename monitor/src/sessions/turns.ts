@@ -1,10 +1,10 @@
 // Gives visitors their turns: finds places for those that come and for those in the queue, and lets their
 // sessions begin there (running.ts). Where a place is kept for a visitor, it gets that.
 
-import type { ServerState, SessionRequest } from '../../policies/state.js';
-import { waitsForProcess, withinTenant } from '../queue/admission.js';
+import type { Placement, ServerState, SessionRequest } from '../../policies/state.js';
+import { overLimitWithComing, withinTenant } from '../queue/admission.js';
 import {
-  hasPassed,
+  countPassed,
   inTheWay,
   passedMost,
   takeTurns,
@@ -17,6 +17,9 @@ import type { Visitor } from '../queue/visitor.js';
 import type { Waiting } from '../queue/waiting.js';
 import type { Pool } from '../slots/pool.js';
 import type { Running } from './running.js';
+
+/** So long, a visitor waits for what a session that is ending gives back: since it came, and since that began. */
+const closingMilliseconds = 500;
 
 export interface TurnsOptions {
   /** Whether one that fits may pass others. */
@@ -31,6 +34,8 @@ export interface TurnsOptions {
 
 export class Turns {
   readonly #options: TurnsOptions;
+  /** Until the first of those who wait for such sessions has waited long enough. */
+  #patience: { timer: NodeJS.Timeout; until: number } | undefined;
 
   constructor(options: TurnsOptions) {
     this.#options = options;
@@ -43,21 +48,21 @@ export class Turns {
 
   /**
    * Serves a visitor that has just come and is not in the queue. `before` is what `inTheWay` has returned for
-   * it. False: it has to wait, behind that one or because there is no place now. True: its session is on its
-   * way, or its guest has gone.
+   * it, and `mayWait` says whether the queue has room for it. False: it has to wait, behind that one or because there
+   * is no place now. True: its session is on its way, or its guest has gone.
    */
-  comes(visitor: Visitor, before: Waiter | undefined): boolean {
+  serveArrival(visitor: Visitor, before: Waiter | undefined, mayWait: () => boolean): boolean {
     if (before) {
       visitor.waitsFor = before.waitsFor;
       return false;
     }
-    const served = this.#offer(visitor);
-    if (served) hasPassed(this.#options.waiting.queue, visitor.request.tenant);
+    const served = this.#place(visitor, mayWait);
+    if (served) countPassed(this.#options.waiting.queue, visitor.request.tenant);
     return served;
   }
 
   /** Serves those in the queue for whom there is a place. To be called when something has become free. */
-  serve() {
+  serveQueue() {
     const { waiting, skip } = this.#options;
     // Where a tenant's limit leaves too little for one, it does for others that ask for the same.
     const full = new Set<string>();
@@ -65,55 +70,95 @@ export class Turns {
       const { tenant, gpus, memory, tenantMemory, tenantSessions } = visitor.request;
       const wish = [tenant, gpus, memory, tenantMemory, tenantSessions].join();
       if (full.has(wish)) visitor.waitsFor = 'own limit';
-      else if (this.#offer(visitor)) return waiting.leave(visitor);
+      else if (this.#place(visitor, () => true)) return waiting.leave(visitor);
       else if (visitor.waitsFor === 'own limit') full.add(wish);
-      else this.renewFor(visitor);
+      else this.orderProcesses(visitor);
       return false;
     });
   }
 
-  /** Places a visitor and begins its session. Returns false when there is no place for it now. */
-  #offer(visitor: Visitor): boolean {
+  /**
+   * Places a visitor and begins its session. Returns false when there is no place for it now, or a better one
+   * in a moment and it may wait.
+   */
+  #place(visitor: Visitor, mayWait: () => boolean): boolean {
     const { waiting, running, newId } = this.#options;
-    const request = this.within(visitor.request);
+    const request = this.allowedNow(visitor.request);
     const placements = request && this.#options.placer.place(request);
     const [first, ...others] = placements ?? [];
     if (!placements || !first) {
-      visitor.waitsFor = this.#waitsFor(visitor, request);
+      visitor.waitsFor = this.#whyItWaits(visitor, request);
       return false;
     }
-    const offered = visitor.client.offer();
-    if (!offered) {
+    if (this.#growsSoon(visitor, placements) && mayWait()) {
+      visitor.waitsFor = 'closing session';
+      this.#serveAgain(visitor.arrived + closingMilliseconds);
+      return false;
+    }
+    const detached = visitor.client.detach();
+    if (!detached) {
       waiting.abandon(visitor);
       return true;
     }
     const group = { id: visitor.id, gpus: placements.map(({ gpu }) => gpu) };
     const tickets = waiting.reservations.keep(group, visitor.request, others, newId);
-    running.offer(visitor, { group, ordinal: 0 }, first, offered, tickets);
+    running.handOver(visitor, { group, ordinal: 0 }, first, detached, tickets);
     return true;
+  }
+
+  /**
+   * Whether the visitor would get as much memory there as is left, and a session is giving some back: a program that
+   * begins when another has ended has what that had.
+   */
+  #growsSoon({ request, arrived }: Visitor, placements: readonly Placement[]): boolean {
+    const { pool, running } = this.#options;
+    if (request.memory !== null || !pool.halves) return false;
+    const now = performance.now();
+    if (now >= arrived + closingMilliseconds) return false;
+    return [...running.sessions.values()].some(
+      ({ closingSince, placement }) =>
+        closingSince !== null &&
+        now < closingSince + closingMilliseconds &&
+        placements.some(({ gpu }) => gpu === placement.gpu),
+    );
+  }
+
+  /** Serves the queue then, on performance's clock, or before. */
+  #serveAgain(until: number) {
+    if (this.#patience && this.#patience.until <= until) return;
+    clearTimeout(this.#patience?.timer);
+    const timer = setTimeout(
+      () => {
+        this.#patience = undefined;
+        this.serveQueue();
+      },
+      // Timers know whole milliseconds, and may be one early.
+      Math.ceil(until - performance.now()) + 1,
+    ).unref();
+    this.#patience = { timer, until };
   }
 
   /**
    * Begins the session for which a place is kept, if its guest has come and the process there is free. To be
    * called when either has become so.
    */
-  fill(reservation: Reservation) {
+  fillReservation(reservation: Reservation) {
     const { waiting, running, pool } = this.#options;
     const { visitor, seat, placement } = reservation;
     if (!visitor || pool.slot(placement).state !== 'free') return;
-    const offered = visitor.client.offer();
-    if (offered) {
+    const detached = visitor.client.detach();
+    if (detached) {
       waiting.reservations.take(reservation);
-      running.offer(visitor, seat, placement, offered);
+      running.handOver(visitor, seat, placement, detached);
     } else {
       waiting.reservations.drop(reservation);
       waiting.abandon(visitor);
-      this.serve();
+      this.serveQueue();
     }
   }
 
   /** The request within its tenant's limits (withinTenant); null: it waits for its own tenant. */
-  within(request: SessionRequest): SessionRequest | null {
+  allowedNow(request: SessionRequest): SessionRequest | null {
     if (this.#waitsForProcess(request)) return null;
     return withinTenant(request, this.#options.state(), this.#options.pool.halves);
   }
@@ -121,21 +166,22 @@ export class Turns {
   #waitsForProcess(request: SessionRequest): boolean {
     const { state, pool } = this.#options;
     const coming = pool.comingFor(request.tenant);
-    return coming > 0 && waitsForProcess(request, state(), coming);
+    return coming > 0 && overLimitWithComing(request, state(), coming);
   }
 
-  /** `request`: what `within` has returned. */
-  #waitsFor(visitor: Visitor, request: SessionRequest | null): WaitsFor {
+  /** `request`: what `allowedNow` has returned. */
+  #whyItWaits(visitor: Visitor, request: SessionRequest | null): WaitsFor {
     if (!request) return this.#waitsForProcess(visitor.request) ? 'own process' : 'own limit';
     // As long as others may pass it anyway, it makes no difference.
     if (this.#options.skip && visitor.passed < passedMost) return 'others';
-    return this.#options.placer.waitsFor(request);
+    return this.#options.placer.whyNotPlaced(request);
   }
 
-  /** Makes processes new if it waits for nothing else; returns whether that is so. */
-  renewFor(visitor: Visitor): boolean {
+  /** Has processes made new if it waits for nothing else; returns whether that is so. */
+  orderProcesses(visitor: Visitor): boolean {
+    if (visitor.waitsFor === 'closing session') return false;
     if (this.#waitsForProcess(visitor.request)) return true;
-    const request = this.within(visitor.request);
+    const request = this.allowedNow(visitor.request);
     return request !== null && this.#options.placer.renewFor(request);
   }
 }

@@ -31,7 +31,7 @@ export const uploadCache: CacheKind = {
 };
 
 /** Inside systemd's folder for the service, else the user's; null: there is neither. */
-export function usualFolder(env: NodeJS.ProcessEnv, { what }: CacheKind): string | null {
+function usualFolder(env: NodeJS.ProcessEnv, { what }: CacheKind): string | null {
   // systemd names several with colons between them.
   const ofService = env['CACHE_DIRECTORY']?.split(':')[0];
   if (ofService) return path.join(ofService, what);

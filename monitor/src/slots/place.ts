@@ -9,6 +9,8 @@ export interface Place {
   /** Processes in a row that could not open the device. */
   failures: number;
   problem: string;
+  /** Whether the problem is one of its GPU alone, without which the others are served. */
+  bearable: boolean;
   pause: NodeJS.Timeout | undefined;
   /** Its process ends, and no other one follows. */
   retired: boolean;

@@ -1,26 +1,24 @@
 // All slots of the server: GPUs times servers per GPU. A process that ends is replaced in the
 // background, at once if it ever worked, with growing pauses if it cannot even open its device.
-import { type DeviceSnapshot, loadNative, type Native } from '../../../api-server/src/native.js';
+import { loadNative, type Native } from '../../../api-server/src/native.js';
 import type { GpuState, Placement } from '../../policies/state.js';
-import { OutboardError } from '../base/errors.js';
+import { type ErrorCode, OutboardError } from '../base/errors.js';
 import type { Log } from '../base/log.js';
 import type { Driver } from '../devices/devices.js';
-import { formatUuid } from '../devices/devices.js';
 import { imageMemory, machineMemory } from '../devices/image-memory.js';
-import { type Beside, type BesideWanted, besideOf, sessionMemory } from '../devices/memory.js';
-import { type MemoryRule, roomForSlot, usualMemory } from '../devices/memory-rule.js';
-import { formatBytes } from '../options/values.js';
+import type { Beside, BesideWanted } from '../devices/memory.js';
+import type { MemoryRule } from '../devices/memory-rule.js';
 import type { CacheFolder } from './cache-folder.js';
 import { isComing, isFor, isFree, isOf, type Place } from './place.js';
+import { type GpuFacts, PoolGpu } from './pool-gpu.js';
 import type { Sandbox } from './sandbox.js';
 import { Slot, type SlotEvents } from './slot.js';
+import { TurnPage } from './turn-page.js';
 
 const leastPause = 100;
 const mostPause = 30_000;
 /** After so many failures in a row nobody waits any longer for a process in a place. */
 const hopelessAfter = 3;
-/** How soon one that could not be made is tried again. */
-const growPauseSeconds = 30;
 
 export interface PoolOptions {
   build: string;
@@ -52,23 +50,14 @@ const watchSeconds = 1;
 /** For a process that is not needed any more. */
 const endSeconds = 10;
 
-interface Gpu {
-  places: Place[];
-  memory: bigint;
-  beside: Beside;
-  contexts: bigint;
-  /** Bytes of `memory` that each slot takes that is made later. */
-  slotCost: bigint;
-  /** On performance's clock: since when there is a free slot too many, and when one may be made again. */
-  spareSince: number | null;
-  growFrom: number;
-  uuid: string;
-  snapshot: DeviceSnapshot | undefined;
-}
+/** For which other GPUs are served without this one, also at the start. */
+const bearable: readonly ErrorCode[] = ['OB_DEVICE_HELD', 'OB_DEVICE_GONE', 'OB_DEVICE_PROHIBITED'];
 
 export interface PoolEvents extends Omit<SlotEvents, 'onFailed'> {
   /** A process has been started for the slot. */
   onStarted(slot: Slot): void;
+  /** A GPU has come that was not there at the start. Throws an OutboardError where it cannot be used. */
+  onLate(gpu: GpuFacts): void;
   /** Its process has ended, because it was not needed any more. */
   onRetired(slot: Slot): void;
   /** A process could not even be started; it is tried again. */
@@ -77,15 +66,19 @@ export interface PoolEvents extends Omit<SlotEvents, 'onFailed'> {
 
 export class Pool {
   readonly #options: PoolOptions;
-  /** Only for quota pages: the monitor itself never opens a device. */
+  /** Only for quota pages and turn pages: the monitor itself never opens a device. */
   readonly #native: Native;
+  /** By GPU, of those that have slots. */
+  readonly #turnPages: TurnPage[] = [];
   readonly #log: Log;
   readonly #events: PoolEvents;
-  readonly #gpus: Gpu[] = [];
+  readonly #gpus: PoolGpu[] = [];
   #watch: NodeJS.Timeout | undefined;
   #stopping = false;
   #starting: { ready: () => void; failed: (error: Error) => void } | undefined;
   #allGone: (() => void) | undefined;
+  /** The first reason for which a GPU could not be opened. */
+  #unusable: OutboardError | undefined;
 
   constructor(options: PoolOptions, events: PoolEvents, log: Log) {
     this.#options = options;
@@ -96,38 +89,39 @@ export class Pool {
 
   /** Resolves when every slot is warm. Throws when one cannot be opened; call stop() then. */
   async start() {
-    const { driver, serversPerGpu } = this.#options;
+    const { driver, serversPerGpu, memoryRule, beside } = this.#options;
+    const options = { serversPerGpu, serversMost: this.#most, memoryRule, beside };
     for (let index = 0; index < driver.gpus; index++) {
-      const gpu: Gpu = {
-        places: [],
-        memory: 0n,
-        beside: { pinned: 0n, modules: 0n },
-        contexts: 0n,
-        slotCost: 0n,
-        spareSince: null,
-        growFrom: 0,
-        uuid: '',
-        snapshot: undefined,
-      };
+      const gpu = new PoolGpu(index, driver.offered[index], options);
       this.#gpus.push(gpu);
       // One by one: where one cannot be started, stop() finds the others.
-      while (gpu.places.length < serversPerGpu)
+      while (gpu.places.length < gpu.serversPerGpu)
         gpu.places.push(this.#place(index, gpu.places.length));
     }
     this.#watch = setInterval(() => this.#watchAll(), watchSeconds * 1000);
     await new Promise<void>((resolve, reject) => {
-      const ready = () => this.#measureAll().then(resolve, reject);
+      let asked = false;
+      const ready = () => {
+        if (asked) return;
+        asked = true;
+        this.#measureAll().then(resolve, reject);
+      };
       this.#starting = { ready, failed: reject };
     });
     this.#starting = undefined;
+    // Those that have come in the meantime.
+    for (const gpu of this.#gpus) {
+      const [first] = gpu.places;
+      if (first && gpu.awaitsMeasure) this.#comeLate(gpu, first.slot);
+    }
   }
 
   #watchAll() {
     for (const { slot } of this.#places()) slot.watch(this.#options.hangSeconds);
     if (this.#starting || this.#stopping) return;
-    for (const index of this.#gpus.keys()) {
-      this.#grow(index);
-      this.#shrink(index);
+    for (const gpu of this.#gpus) {
+      this.#grow(gpu);
+      this.#shrink(gpu);
     }
   }
 
@@ -146,54 +140,26 @@ export class Pool {
   }
 
   /** One more slot, where all are taken and somebody could use it. */
-  #grow(index: number) {
-    const gpu = this.#gpus[index];
-    if (!gpu || gpu.places.length >= this.#most || performance.now() < gpu.growFrom) return;
-    const taken = ({ slot, reserved, retired }: Place) =>
-      !retired &&
-      slot.state !== 'starting' &&
-      slot.state !== 'leaving' &&
-      (reserved > 0n || slot.state === 'busy');
-    if (!gpu.places.every(taken)) return;
-    if (!roomForSlot(gpu.memory, this.#reservedOf(gpu), gpu.slotCost)) return;
-    this.#log.info({ gpu: index, slots: gpu.places.length + 1 }, 'all slots are taken: one more');
+  #grow(gpu: PoolGpu) {
+    if (!gpu.lacksSlot) return;
+    const { index, places } = gpu;
+    this.#log.info({ gpu: index, slots: places.length + 1 }, 'all slots are taken: one more');
     try {
-      gpu.places.push(this.#place(index, gpu.places.length));
+      places.push(this.#place(index, places.length));
     } catch (error) {
-      gpu.growFrom = performance.now() + growPauseSeconds * 1000;
+      gpu.growLater();
       this.#log.warn({ gpu: index, ...asLogged(error) }, (error as Error).message);
     }
   }
 
   /** The last slot ends, where more than one has been free for long. */
-  #shrink(index: number) {
-    const gpu = this.#gpus[index];
-    const last = gpu?.places.at(-1);
-    if (!gpu || !last || gpu.places.length <= this.#options.serversPerGpu) return;
-    const free = gpu.places.filter(isFree);
-    if (last.retired) return;
-    if (!isFree(last) || free.length < 2) {
-      gpu.spareSince = null;
-      return;
-    }
-    gpu.spareSince ??= performance.now();
-    const { slotIdleSeconds = 60 } = this.#options;
-    if (performance.now() - gpu.spareSince < slotIdleSeconds * 1000) return;
-    this.#log.info({ gpu: index, slots: gpu.places.length - 1 }, 'a slot is not needed any more');
+  #shrink(gpu: PoolGpu) {
+    const last = gpu.spare(this.#options.slotIdleSeconds ?? 60);
+    if (!last) return;
+    const left = gpu.places.length - 1;
+    this.#log.info({ gpu: gpu.index, slots: left }, 'a slot is not needed any more');
     last.retired = true;
     last.slot.stop('it is not needed any more', endSeconds);
-  }
-
-  /** Bytes promised to sessions, or taken by slots that were made after the memory was measured. */
-  #reservedOf({ places, slotCost }: Gpu): bigint {
-    const extra = Math.max(0, places.length - this.#options.serversPerGpu);
-    return places.reduce((sum, place) => sum + place.reserved, BigInt(extra) * slotCost);
-  }
-
-  #usualOf(gpu: Gpu): bigint {
-    const slots = this.#grows ? null : gpu.places.length;
-    const reserved = this.#reservedOf(gpu);
-    return usualMemory(this.#options.memoryRule, { memory: gpu.memory, reserved, slots });
   }
 
   #places(): Place[] {
@@ -237,35 +203,11 @@ export class Pool {
 
   /** The GPUs as placement would see them if only these slots, listed by GPU, were taken. */
   stateWith(taken: readonly (readonly number[])[]): GpuState[] {
-    return this.#gpus.map((gpu, index) => {
-      const kept = taken[index] ?? [];
-      // Slots that were made later would have ended by then, all but one that is free.
-      const last = Math.max(this.#options.serversPerGpu - 1, ...kept);
-      const places = gpu.places
-        .slice(0, kept.length > last ? last + 2 : last + 1)
-        .map((place, slot) => (kept.includes(slot) ? place : { ...place, reserved: 0n }));
-      return this.#state({ ...gpu, places }, index, ({ reserved, failures }) => {
-        return reserved === 0n && failures === 0;
-      });
-    });
+    return this.#gpus.map((gpu, index) => gpu.stateWith(taken[index] ?? []));
   }
 
   #states(counts: (place: Place) => boolean): GpuState[] {
-    return this.#gpus.map((gpu, index) => this.#state(gpu, index, counts));
-  }
-
-  #state(gpu: Gpu, index: number, counts: (place: Place) => boolean): GpuState {
-    return {
-      index,
-      uuid: gpu.uuid,
-      name: gpu.snapshot?.name ?? '',
-      healthy: gpu.places.some((place) => place.failures === 0),
-      sessions: [],
-      memory: gpu.memory,
-      reserved: this.#reservedOf(gpu),
-      usual: this.#usualOf(gpu),
-      free: gpu.places.map(counts),
-    };
+    return this.#gpus.map((gpu) => gpu.state(counts));
   }
 
   /** Empty until its first slot is warm. */
@@ -275,29 +217,17 @@ export class Pool {
 
   /** What people are told of each GPU. */
   get devices() {
-    return this.#gpus.map((gpu, index) => ({
-      index,
-      name: gpu.snapshot?.name ?? '',
-      uuid: gpu.uuid,
-      pciBusId: gpu.snapshot?.pciBusId ?? '',
-      total: gpu.snapshot?.totalMemory ?? 0n,
-      memory: gpu.memory,
-      usual: this.#usualOf(gpu),
-      beside: gpu.beside,
-      /** Bytes that the contexts of all slots take. */
-      contexts: (gpu.contexts * BigInt(gpu.places.length)) / BigInt(this.#options.serversPerGpu),
-      slots: gpu.places.map((place) => place.slot),
-      /** Of its first warm slot; undefined until there was one. */
-      snapshot: gpu.snapshot,
-      problem: gpu.places.every((place) => place.failures > 0)
-        ? (gpu.places[0]?.problem ?? null)
-        : null,
-    }));
+    return this.#gpus.map((gpu) => gpu.facts);
   }
 
   /** What a session there may have beside its memory. */
   beside(gpu: number): Beside {
-    return this.#gpus[gpu]?.beside ?? { pinned: 0n, modules: 0n };
+    return this.#gpus[gpu]?.beside ?? { pinned: 0n, modules: 0n, stacks: 0n };
+  }
+
+  /** How many sessions the GPU may serve at a time. */
+  slotsMost(gpu: number): number {
+    return this.#gpus[gpu]?.slotsMost ?? this.#most;
   }
 
   /** Why no slot will be free, however long one waits; null while there is hope. */
@@ -326,7 +256,8 @@ export class Pool {
   /** Reserves a slot and its memory until `release`, also across the replacement of its process. */
   reserve({ gpu, slot, memory }: Placement) {
     this.#at(gpu, slot).reserved = memory;
-    this.#grow(gpu);
+    const there = this.#gpus[gpu];
+    if (there) this.#grow(there);
   }
 
   release({ gpu, slot }: Placement) {
@@ -349,7 +280,10 @@ export class Pool {
       place.slot.stop(message, seconds);
     }
     return new Promise((resolve) => {
-      this.#allGone = resolve;
+      this.#allGone = () => {
+        for (const turns of this.#turnPages.splice(0)) turns.close();
+        resolve();
+      };
       this.#checkGone();
     });
   }
@@ -360,7 +294,7 @@ export class Pool {
 
   #place(gpu: number, index: number): Place {
     const slot = this.#spawn(gpu, index);
-    const none = { pause: undefined, retired: false, comingFor: null };
+    const none = { pause: undefined, retired: false, comingFor: null, bearable: false };
     return { slot, reserved: 0n, failures: 0, problem: '', ...none };
   }
 
@@ -378,11 +312,16 @@ export class Pool {
         this.#failed(slot, code, message),
       onExit: (slot: Slot, how: string) => this.#exited(slot, how),
     };
-    const { library, env } = driver;
+    const { library } = driver;
+    const { ordinal = gpu, uuid = null, visible = null } = this.#gpus[gpu]?.offered ?? {};
+    const env = visible === null ? driver.env : { ...driver.env, CUDA_VISIBLE_DEVICES: visible };
+    const device = { library, env, ordinal, uuid: uuid && Uint8Array.from(uuid) };
     const native = this.#native;
     const { sandbox = null } = this.#options;
     const kept = { modules, uploads, imageBytes: this.#imageBytes() };
-    const options = { gpu, index, build, library, env, sandbox, native, ...kept };
+    this.#turnPages[gpu] ??= new TurnPage(native);
+    const turns = this.#turnPages[gpu];
+    const options = { gpu, index, build, ...device, sandbox, native, turns, ...kept };
     const slot = new Slot(options, events, this.#log);
     this.#events.onStarted(slot);
     return slot;
@@ -392,40 +331,82 @@ export class Pool {
     const place = this.#at(slot.gpu, slot.index);
     place.failures = 0;
     place.problem = '';
+    place.bearable = false;
     place.comingFor = null;
     slot.log.debug('ready');
     const gpu = this.#gpus[slot.gpu];
-    if (gpu && slot.snapshot) {
-      gpu.snapshot = slot.snapshot;
-      gpu.uuid = formatUuid(slot.snapshot.uuid);
-    }
-    if (this.#starting) {
-      const all = this.#gpus.every((gpu) => gpu.places.every(({ slot }) => slot.state === 'free'));
-      if (all) this.#starting.ready();
-      return;
-    }
+    if (gpu && slot.snapshot) gpu.snapshot = slot.snapshot;
+    if (this.#starting) return this.#checkStarted();
+    if (gpu?.awaitsMeasure) return this.#comeLate(gpu, slot);
     this.#events.onReady(slot);
   }
 
+  /** All that will be warm for now are: those whose GPU another process has are not waited for. */
+  #checkStarted() {
+    const settled = this.#places().every(({ slot, failures }) => failures > 0 || isWarm(slot));
+    if (!settled) return;
+    const warm = this.#gpus.some(({ awaitsMeasure }) => awaitsMeasure);
+    if (warm) this.#starting?.ready();
+    else this.#starting?.failed(this.#unusable ?? new OutboardError('OB_INTERNAL', 'no GPU'));
+  }
+
+  async #comeLate(gpu: PoolGpu, slot: Slot) {
+    if (await this.#measureLate(gpu)) this.#events.onReady(slot);
+  }
+
+  /** A GPU has come that could not be opened at the start. False: it has gone again. */
+  async #measureLate(gpu: PoolGpu): Promise<boolean> {
+    try {
+      if (!(await gpu.measure())) return false;
+      this.#events.onLate(gpu.facts);
+      gpu.unfit = null;
+      this.#log.info({ gpu: gpu.index, uuid: gpu.uuid }, 'the GPU is there now');
+    } catch (error) {
+      if (!(error instanceof OutboardError)) throw error;
+      gpu.refuse(error.message);
+      this.#log.error({ gpu: gpu.index, ...asLogged(error) }, error.message);
+    }
+    return true;
+  }
+
   #failed(slot: Slot, code: string | null, message: string) {
+    const opened = openingError(slot, code, message);
+    const place = this.#at(slot.gpu, slot.index);
+    place.bearable = bearable.includes(opened.code);
+    const atFirst = this.#gpus[slot.gpu]?.serversPerGpu ?? this.#options.serversPerGpu;
+    const worked =
+      this.#starting === undefined && this.uuid(slot.gpu) !== '' && slot.index < atFirst;
+    // What lacks only memory is there, and others on it have not lost it.
+    const lost = worked && opened.code !== 'OB_DEVICE_FULL';
     const error =
-      OutboardError.relayed(code, message) ??
-      new OutboardError('OB_DEVICE_OPEN', slot.gpu, message);
-    this.#at(slot.gpu, slot.index).problem = error.message;
-    slot.log.error({ code: error.code }, error.message);
-    this.#starting?.failed(error);
+      lost && !place.bearable
+        ? new OutboardError('OB_GPU_LOST', slot.gpu, message.replace(/\.$/, ''))
+        : opened;
+    place.problem = error.message;
+    const { remedy } = error;
+    slot.log.error({ code: error.code, remedy }, error.message);
+    this.#unusable ??= error;
+    if (!place.bearable) this.#starting?.failed(error);
+    if (lost) this.#lookAtOthers(slot);
+  }
+
+  /** Whether processes that wait for sessions still have the GPU, which one could not open: those that do not, end. */
+  #lookAtOthers({ gpu }: Slot) {
+    for (const { slot } of this.#gpus[gpu]?.places ?? [])
+      if (slot.state === 'free') void slot.measure();
   }
 
   #exited(slot: Slot, how: string) {
     const place = this.#at(slot.gpu, slot.index);
     const gpu = this.#gpus[slot.gpu];
     // A slot that was to be one more and whose process cannot start lacks memory.
-    const failed = !slot.snapshot && !this.#starting && slot.index >= this.#options.serversPerGpu;
+    const atFirst = gpu?.serversPerGpu ?? this.#options.serversPerGpu;
+    const failed = !slot.snapshot && !this.#starting && slot.index >= atFirst;
     // A place that is reserved stays, and gets another process.
     const given = place.retired || (failed && place.reserved === 0n);
     if (gpu && !this.#stopping && given && gpu.places.at(-1) === place) {
       gpu.places.pop();
-      if (failed) gpu.growFrom = performance.now() + growPauseSeconds * 1000;
+      if (failed) gpu.growLater();
       if (failed) slot.log.warn(`${how}: the GPU has no room for one more slot`);
       this.#events.onRetired(slot);
       return;
@@ -438,6 +419,10 @@ export class Pool {
     }
     this.#events.onExit(slot, how);
     if (this.#stopping) return this.#checkGone();
+    if (this.#starting && place.bearable) {
+      this.#replaceLater(place, how);
+      return this.#checkStarted();
+    }
     if (this.#starting) {
       const problem = place.problem || `its process ended (${how})`;
       return this.#starting.failed(new OutboardError('OB_DEVICE_OPEN', slot.gpu, problem));
@@ -470,24 +455,9 @@ export class Pool {
     place.pause = setTimeout(() => this.#replace(place), pause);
   }
 
-  /** One after another: each GPU is asked by its first slot. */
+  /** One after another: each GPU is asked by its first slot. Where that ends, so does the start. */
   async #measureAll() {
-    for (const [index, gpu] of this.#gpus.entries()) await this.#measure(index, gpu);
-  }
-
-  async #measure(index: number, gpu: Gpu) {
-    const slot = gpu.places[0]?.slot;
-    const total = gpu.snapshot?.totalMemory ?? 0n;
-    const free = slot ? await slot.measure() : 0n;
-    const slots = gpu.places.length;
-    const contexts = total - free;
-    gpu.beside = besideOf(total, this.#options.beside);
-    const slotCost = contexts / BigInt(slots) + gpu.beside.pinned + gpu.beside.modules;
-    const memory = sessionMemory(free, gpu.beside, slots);
-    Object.assign(gpu, { memory, contexts, slotCost });
-    // Whatever the rule says, the memory must be enough to give each slot some.
-    if (usualMemory({ kind: 'auto' }, { memory, reserved: 0n, slots }) === 0n)
-      throw new OutboardError('OB_DEVICE_SMALL', index, formatBytes(free), slots);
+    for (const gpu of this.#gpus) if (gpu.awaitsMeasure) await gpu.measure();
   }
 
   #checkGone() {
@@ -500,6 +470,26 @@ export class Pool {
     const place = this.#gpus[gpu]?.places[index];
     if (!place) throw new Error(`no slot ${gpu}.${index}`);
     return place;
+  }
+}
+
+const isWarm = ({ state }: Slot) => state === 'free';
+
+/** In the words of the table, which know the GPU's number; other sentences are the executor's. */
+function openingError(slot: Slot, code: string | null, message: string): OutboardError {
+  switch (code) {
+    case 'OB_DEVICE_HELD':
+      return new OutboardError(code, slot.gpu);
+    case 'OB_DEVICE_PROHIBITED':
+      return new OutboardError(code, `GPU ${slot.gpu}`);
+    case 'OB_DEVICE_GONE':
+    case 'OB_DEVICE_FULL':
+      return new OutboardError(code, slot.gpu, message);
+    default:
+      return (
+        OutboardError.relayed(code, message) ??
+        new OutboardError('OB_DEVICE_OPEN', slot.gpu, message)
+      );
   }
 }
 

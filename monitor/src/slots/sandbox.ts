@@ -109,6 +109,7 @@ export function openSandbox(options: SandboxOptions): Sandbox | null {
   ];
   keepFrom([...reads, ...writes], secrets);
   const args = [
+    ...(driver.kind === 'software' ? [] : ['--threads']),
     ...reads.flatMap((one) => ['--read', one]),
     ...writes.flatMap((one) => ['--write', one]),
     ...[process.execPath, ...loaders].flatMap((one) => ['--run', one]),

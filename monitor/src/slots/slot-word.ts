@@ -1,7 +1,7 @@
 // What a slot's process may say, as schemas. A tenant may have taken it over, so its messages are checked
 // like any that come from outside. `Same` does not compile where the schemas differ from ipc.ts.
 import { type Static, type TSchema, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import type { FromSlot } from '../../../api-server/src/ipc.js';
 import { counterNames, kernelNameMost, kernelsMost } from '../../../api-server/src/native.js';
 import { printable } from '../base/printable.js';
@@ -41,6 +41,7 @@ const snapshot = Type.Object(
   {
     name,
     uuid,
+    gpuUuid: Type.Union([uuid, Type.Null()]),
     totalMemory: word,
     freeMemory: word,
     attributes: elements<Int32Array>(Int32Array, 1, 1024),
@@ -58,12 +59,20 @@ const snapshot = Type.Object(
     driverVersion: number,
     windowBase: word,
     windowSize: word,
+    streamOperations: Type.Integer({ minimum: 0, maximum: 4096 }),
+    granularity: word,
   },
   whole,
 );
 
 const kernel = Type.Object(
-  { name: Type.String({ maxLength: kernelNameMost }), launches: word, blocks: word, ns: word },
+  {
+    name: Type.String({ maxLength: kernelNameMost }),
+    launches: word,
+    blocks: word,
+    ns: word,
+    unmeasured: word,
+  },
   whole,
 );
 
@@ -123,6 +132,7 @@ const fromSlot = Type.Union([
   message('prepared', {}),
   message('declined', { code, message: sentence }),
   message('used', { session: word, module }),
+  message('closing', {}),
   message('ended', { end, counters }),
 ]);
 

@@ -1,7 +1,7 @@
 // One slot's API server process, seen from the monitor: started, warm, busy, ended. Another one
 // takes its place when it has ended (pool.ts).
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, writeFileSync } from 'node:fs';
+import { closeSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Duplex, Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { Channel } from '../../../api-server/src/channel.js';
@@ -30,6 +30,7 @@ import type { CacheFolder } from './cache-folder.js';
 import type { Sandbox } from './sandbox.js';
 import { SlotLog } from './slot-log.js';
 import { asWord } from './slot-word.js';
+import type { TurnPage } from './turn-page.js';
 import { mostModules } from './usual-modules.js';
 
 const main = fileURLToPath(new URL('../../../api-server/src/main.js', import.meta.url));
@@ -38,6 +39,11 @@ const main = fileURLToPath(new URL('../../../api-server/src/main.js', import.met
 const endSeconds = 10;
 /** How long a session that is told to end may take before its process is killed. */
 const stopSeconds = 3;
+/**
+ * How long a session may take to end once its guest has gone: the executor waits ten seconds for its work and as long
+ * for the rest.
+ */
+const closingSeconds = 60;
 /** How long a process may take to start: opening a device takes seconds, and meanwhile it answers nothing. */
 const startSeconds = 120;
 
@@ -46,6 +52,9 @@ export interface SlotOptions {
   index: number;
   build: string;
   library: string;
+  /** The device, among those that the process sees. */
+  ordinal: number;
+  uuid: Uint8Array | null;
   env: NodeJS.ProcessEnv;
   /** The sandbox that the process is started in; null: none. */
   sandbox: Sandbox | null;
@@ -53,6 +62,8 @@ export interface SlotOptions {
   /** Where modules and uploads are kept on disk; null: nowhere. */
   modules: CacheFolder | null;
   uploads: CacheFolder | null;
+  /** Of all slots of the GPU. */
+  turns: TurnPage;
   /** Of the machine's memory, for images of modules. */
   imageBytes: bigint;
 }
@@ -68,6 +79,8 @@ export interface SlotEvents {
   onDeclined(slot: Slot, code: string | null, message: string): void;
   /** Its session, which may be over by now, has used a module that the program's next one may expect. */
   onUsed(slot: Slot, session: bigint, module: ExpectedModule): void;
+  /** The guest of its session has gone, or that is to end: what it has is being given back. */
+  onClosing(slot: Slot): void;
   /** The session is over. The slot is free again, or `onExit` follows. */
   onEnded(slot: Slot, end: SessionEnd, counters: Counters): void;
   /** Last of all. */
@@ -97,10 +110,14 @@ export class Slot {
   counters: Counters | null = null;
   /** Through it the quota policy tells the gate of the process what may start. A new process has a new one. */
   readonly quotaPage: QuotaPage;
+  readonly #turnPage: TurnPage;
   readonly #native: Native;
   readonly #begun = performance.now();
   #idle: Idle | undefined;
   #pinged: number | undefined;
+  /** Where memory is short; false: this system does not let us say so. */
+  #diesFirst = false;
+  #unruly = false;
   #hung = false;
   #spoiled = false;
   #senseless = false;
@@ -111,25 +128,34 @@ export class Slot {
   readonly #connections: number;
   readonly #log: SlotLog;
   readonly #events: SlotEvents;
-  /** What it may say of its session next; and how many modules it has told of. */
+  /** What it may say of its session next. */
   #next: 'prepared' | 'ended' | null = null;
+  /** Whether it has said that its session is closing. */
+  #closing = false;
+  /** How many modules it has told of, of the session that it served last. */
   #used = 0;
-  #measured: ((free: bigint) => void)[] = [];
+  /** What it was asked to measure and has not said yet. */
+  #measuring: Promise<bigint | null> | null = null;
+  #measured: ((free: bigint | null) => void) | null = null;
   #kernels: ((kernels: KernelTime[]) => void)[] = [];
   #nvml: ((facts: NvmlFacts | null) => void)[] = [];
+  /** Kills it, then. */
   #timer: NodeJS.Timeout | undefined;
+  #killedAt = 0;
 
   constructor(options: SlotOptions, events: SlotEvents, log: Log) {
-    const { gpu, index, build, library, native, modules, uploads, imageBytes } = options;
+    const { gpu, index, build, library, ordinal, uuid, native, modules, uploads, imageBytes } =
+      options;
     this.gpu = gpu;
     this.index = index;
     this.#events = events;
+    this.#turnPage = options.turns;
     this.#native = native;
-    const { quotaPage, connections, child } = startProcess(options);
+    const { quotaPage, connections, child } = startProcess(options, log);
     this.quotaPage = quotaPage;
     this.#connections = connections;
     this.#child = child;
-    if (this.#child.pid !== undefined) goesFirst(this.#child.pid);
+    if (this.#child.pid !== undefined) this.#diesFirst = diesFirst(this.#child.pid);
     this.log = log.child({ slot: `${gpu}.${index}`, slotPid: this.#child.pid });
     this.#child.once('error', (error) => this.#exited(error.message));
     this.#child.once('exit', (code, signal) =>
@@ -153,8 +179,11 @@ export class Slot {
       type: 'open',
       build,
       library,
-      ordinal: gpu,
+      ordinal,
+      uuid,
       quotaPageFd: slotFds.quotaPage,
+      turnPageFd: slotFds.turnPage,
+      slot: index,
       ...kept,
     });
   }
@@ -180,6 +209,14 @@ export class Slot {
    */
   watch(hangSeconds: number) {
     if (this.state === 'ended' || this.state === 'leaving' || this.#hung) return;
+    if (this.#diesFirst && this.pid !== undefined && diesLater(this.pid)) {
+      this.#diesFirst = false;
+      this.#unruly = true;
+      this.log.error(
+        'the API server process has changed that it goes first where memory is short: killed',
+      );
+      return this.kill();
+    }
     const now = performance.now();
     if (this.state === 'starting') {
       if (now - this.#begun > startSeconds * 1000) this.#hang('has not opened its device', now);
@@ -200,12 +237,14 @@ export class Slot {
     this.kill();
   }
 
-  /** Bytes of the GPU that are free now. Never settles if the process ends before it answers. */
-  measure(): Promise<bigint> {
-    return new Promise((resolve) => {
-      this.#measured.push(resolve);
+  /** Bytes of the GPU that are free now; null when the process ends before it answers. Asks once at a time. */
+  measure(): Promise<bigint | null> {
+    if (this.state === 'ended') return Promise.resolve(null);
+    this.#measuring ??= new Promise((resolve) => {
+      this.#measured = resolve;
       this.#send({ type: 'measure' });
     });
+    return this.#measuring;
   }
 
   /** What the kernels of its session have cost; nothing when the process ends meanwhile. */
@@ -224,34 +263,6 @@ export class Slot {
       this.#nvml.push(resolve);
       this.#send({ type: 'nvml', library, uuid });
     });
-  }
-
-  /**
-   * Offers a session to the process, which has to be free: sends it the offer and a descriptor of the
-   * client's connection. `onPrepared`, `onDeclined` or, where the process ends, `onExit` follows.
-   */
-  offer(offer: SessionOffer, handle: SocketHandle) {
-    this.state = 'busy';
-    this.#idle = undefined;
-    this.counters = null;
-    this.served++;
-    this.tenant = offer.tenant;
-    const whose = this.tenant === '' ? {} : { tenant: this.tenant };
-    this.#log.log = this.log.child({ session: Number(offer.session), ...whose });
-    this.#next = 'prepared';
-    this.#used = 0;
-    if (!this.#native.sendDescriptor(this.#connections, handle.fd)) {
-      // It has ended, of which 'exit' tells; or it takes none, and is of no use.
-      this.log.error('the API server process takes no connection: killed');
-      return this.kill();
-    }
-    this.#send(offer);
-  }
-
-  /** Tells a prepared process to begin: the monitor has let go of the connection. `onEnded` or `onExit` follows. */
-  begin() {
-    this.#next = 'ended';
-    this.#send({ type: 'begin' });
   }
 
   /** Ends the session that has begun, and tells its guest `message`: `onEnded` or `onExit` follows soon. */
@@ -284,25 +295,33 @@ export class Slot {
     this.#child.kill('SIGKILL');
   }
 
-  #send(message: ToSlot) {
-    // An error here means that the process is gone, of which 'exit' tells.
-    this.#channel.send(message, (error) => {
-      if (error) this.log.debug({ err: error }, `cannot send ${message.type}`);
-    });
-  }
-
-  /** The channel is closed; `wrong`: what made no sense in it. The process is killed, all others go on. */
-  #gone(wrong: Error | null) {
-    if (wrong) {
-      this.log.error({ err: wrong }, 'what the process says makes no sense: it is ended');
-      this.#senseless = true;
+  /**
+   * Offers a session to the process, which has to be free: sends it the offer and a descriptor of the
+   * client's connection. `onPrepared`, `onDeclined` or, where the process ends, `onExit` follows.
+   */
+  offer(offer: SessionOffer, handle: SocketHandle) {
+    this.state = 'busy';
+    this.#idle = undefined;
+    this.counters = null;
+    this.served++;
+    this.tenant = offer.tenant;
+    const whose = this.tenant === '' ? {} : { tenant: this.tenant };
+    this.#log.log = this.log.child({ session: Number(offer.session), ...whose });
+    this.#next = 'prepared';
+    this.#used = 0;
+    if (!this.#native.sendDescriptor(this.#connections, handle.fd)) {
+      // It has ended, of which 'exit' tells; or it takes none, and is of no use.
+      this.log.error('the API server process takes no connection: killed');
+      return this.kill();
     }
-    this.kill();
+    this.#send(offer);
   }
 
-  /** While a long message is read, nobody else is served: only `ready` and `kernels` may be long. */
-  get #hasMuchToSay(): boolean {
-    return this.state === 'starting' || this.#kernels.length > 0;
+  /** Tells a prepared process to begin: the monitor has let go of the connection. `onEnded` or `onExit` follows. */
+  begin() {
+    this.#next = 'ended';
+    this.#closing = false;
+    this.#send({ type: 'begin' });
   }
 
   /** Throws where the process was not asked for this, so that it cannot send well-formed messages for ever. */
@@ -323,7 +342,8 @@ export class Slot {
         this.#killAfter(endSeconds);
         return this.#events.onFailed(this, message.code, message.message);
       case 'measured':
-        return this.#asker(this.#measured, message)(message.freeMemory);
+        this.#expects(this.#measured !== null, message);
+        return this.#tellMeasured(message.freeMemory);
       case 'pong':
         this.#expects(this.#pinged !== undefined, message);
         this.#pinged = undefined;
@@ -345,11 +365,16 @@ export class Slot {
         this.#expects(this.served > 0 && this.#used < mostModules, message);
         this.#used++;
         return this.#events.onUsed(this, message.session, message.module);
+      case 'closing':
+        this.#expects(this.#next === 'ended' && !this.#closing, message);
+        this.#closing = true;
+        this.#killAfter(closingSeconds);
+        return this.#events.onClosing(this);
       case 'ended':
         this.#expects(this.#next === 'ended', message);
         this.#next = null;
         this.counters = message.counters;
-        clearTimeout(this.#timer);
+        this.#spare();
         if (message.end.reusable) {
           this.#free();
         } else {
@@ -358,6 +383,11 @@ export class Slot {
         }
         return this.#events.onEnded(this, message.end, message.counters);
     }
+  }
+
+  /** While a long message is read, nobody else is served: only `ready` and `kernels` may be long. */
+  get #hasMuchToSay(): boolean {
+    return this.state === 'starting' || this.#kernels.length > 0;
   }
 
   #expects(asked: boolean, { type }: FromSlot) {
@@ -370,6 +400,12 @@ export class Slot {
     return first;
   }
 
+  #tellMeasured(free: bigint | null) {
+    this.#measured?.(free);
+    this.#measured = null;
+    this.#measuring = null;
+  }
+
   #free() {
     this.state = 'free';
     this.#next = null;
@@ -378,44 +414,102 @@ export class Slot {
     this.#idle = begin ? { since: performance.now(), begin } : undefined;
   }
 
+  #send(message: ToSlot) {
+    // An error here means that the process is gone, of which 'exit' tells.
+    this.#channel.send(message, (error) => {
+      if (error) this.log.debug({ err: error }, `cannot send ${message.type}`);
+    });
+  }
+
+  /** The channel is closed; `wrong`: what made no sense in it. The process is killed, all others go on. */
+  #gone(wrong: Error | null) {
+    if (wrong) {
+      this.log.error({ err: wrong }, 'what the process says makes no sense: it is ended');
+      this.#senseless = true;
+    }
+    this.kill();
+  }
+
+  /** Unless it is killed before that anyhow. */
   #killAfter(seconds: number) {
-    clearTimeout(this.#timer);
+    const at = performance.now() + seconds * 1000;
+    if (this.#timer && this.#killedAt <= at) return;
+    this.#spare();
+    this.#killedAt = at;
     this.#timer = setTimeout(() => {
       this.log.warn('does not end by itself: killed');
       this.kill();
     }, seconds * 1000);
   }
 
+  #spare() {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
   #exited(how: string) {
     if (this.state === 'ended') return;
-    clearTimeout(this.#timer);
+    this.#spare();
     this.renewed = this.state === 'leaving';
     this.state = 'ended';
+    this.#turnPage.leave(this.index);
     if (this.quotaPage.fd !== null) closeSync(this.quotaPage.fd);
     closeSync(this.#connections);
     this.#channel.close();
     this.#log.end();
     if (this.#senseless) how = 'what it said makes no sense';
+    else if (this.#unruly) how = 'it had put itself behind others where memory is short';
     else if (this.#hung) how = 'it hung';
     else if (this.renewed) how = 'another tenant comes';
     else if (this.#spoiled) how = 'its session left what only a new process is without';
+    this.#tellMeasured(null);
     for (const resolve of this.#kernels.splice(0)) resolve([]);
     for (const resolve of this.#nvml.splice(0)) resolve(null);
     this.#events.onExit(this, how);
   }
 }
 
+const diesFirstScore = 500;
+
 /** Where the machine's memory runs out, the kernel ends this process before the server, which replaces it. */
-function goesFirst(pid: number) {
+function diesFirst(pid: number): boolean {
   try {
-    writeFileSync(`/proc/${pid}/oom_score_adj`, '500');
+    writeFileSync(`/proc/${pid}/oom_score_adj`, `${diesFirstScore}`);
+    return true;
   } catch {
     // It has ended already, or this system does not know that.
+    return false;
+  }
+}
+
+/** Whether it has taken that back, as one can that a tenant has taken over, where the server is not root. */
+function diesLater(pid: number): boolean {
+  try {
+    return Number(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8')) < diesFirstScore;
+  } catch {
+    return false;
+  }
+}
+
+/** Said once. */
+let saidLayout = false;
+
+function mappedFromBelow<T>(native: Native, log: Log, start: () => T): T {
+  if (!native.mapFromBelow(true) && !saidLayout) {
+    saidLayout = true;
+    log.warn(
+      'slots have the usual layout of addresses, as personality(2) is refused here: variables of modules may lie where a program has memory of its own, and calls that take addresses of both take it for the variable',
+    );
+  }
+  try {
+    return start();
+  } finally {
+    native.mapFromBelow(false);
   }
 }
 
 /** Throws OB_SLOT_START, with nothing left open. */
-function startProcess({ gpu, index, env, sandbox, native }: SlotOptions) {
+function startProcess({ gpu, index, env, sandbox, native, turns }: SlotOptions, log: Log) {
   const opened: number[] = [];
   try {
     const quotaPage = QuotaPage.create(native);
@@ -423,11 +517,13 @@ function startProcess({ gpu, index, env, sandbox, native }: SlotOptions) {
     const { here, there } = native.socketPair('messages');
     opened.push(here, there);
     const [command, before] = sandbox ? [sandbox.command, sandbox.args] : [process.execPath, []];
-    // In the order of slotFds.
-    const child = spawn(command, [...before, '--enable-source-maps', main], {
-      env,
-      stdio: ['ignore', 'ignore', 'pipe', 'pipe', there, quotaPage.fd],
-    });
+    const start = () =>
+      // In the order of slotFds.
+      spawn(command, [...before, '--enable-source-maps', main], {
+        env,
+        stdio: ['ignore', 'ignore', 'pipe', 'pipe', there, quotaPage.fd, turns.fd],
+      });
+    const child = mappedFromBelow(native, log, start);
     // Where no descriptors are left, the child has no pipes, and its `error` event comes only later.
     if (!child.stdio) {
       child.once('error', () => {});

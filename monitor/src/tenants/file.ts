@@ -115,7 +115,7 @@ const OperatorSchema = Type.Object(
   closed,
 );
 
-export const TenantsSchema = Type.Object(
+const TenantsSchema = Type.Object(
   {
     version: Type.Literal('v1'),
     tenants: Type.Optional(Type.Array(TenantSchema)),

@@ -94,7 +94,7 @@ function byCertificate(
 }
 
 /** The names in the form that `certificates:` of a tenant has. */
-export function identityNames({ cn, dns, uris }: CertificateIdentity): string[] {
+function identityNames({ cn, dns, uris }: CertificateIdentity): string[] {
   return [
     ...(cn === null ? [] : [`CN=${cn}`]),
     ...dns.map((name) => `DNS=${name}`),

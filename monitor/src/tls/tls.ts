@@ -35,10 +35,20 @@ export function readTls(files: TlsFiles): SecureContextOptions {
     createSecureContext(options);
   } catch (error) {
     const { cert, key } = files;
-    throw new OutboardError('OB_TLS_FILES', `${cert} and ${key}: ${fileProblem(error, 'key')}`);
+    // OpenSSL tries without a passphrase, which makes some kind of key of one in 256.
+    const problem = isEncrypted(options.key) ? encrypted : fileProblem(error, 'key');
+    throw new OutboardError('OB_TLS_FILES', `${cert} and ${key}: ${problem}`);
   }
   return options;
 }
+
+const encrypted =
+  'the key is encrypted: write it without a passphrase, readable by the server alone';
+
+/** In either form of PEM. */
+const isEncrypted = (key: unknown) =>
+  Buffer.isBuffer(key) &&
+  /^-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m.test(key.toString('latin1'));
 
 /** What is wrong with a file, in plain words instead of OpenSSL's. */
 function fileProblem(error: unknown, name: 'cert' | 'key' | 'ca'): string {
@@ -54,12 +64,6 @@ function fileProblem(error: unknown, name: 'cert' | 'key' | 'ca'): string {
       return `there is no ${what} in it (PEM: -----BEGIN ...)`;
     case 'ERR_OSSL_X509_KEY_VALUES_MISMATCH':
       return 'the key is not that of the certificate';
-    case 'ERR_MISSING_PASSPHRASE':
-    case 'ERR_OSSL_BAD_DECRYPT':
-    case 'ERR_OSSL_EVP_BAD_DECRYPT':
-    case 'ERR_OSSL_CRYPTO_INTERRUPTED_OR_CANCELLED':
-    case 'ERR_OSSL_UI_USER_CANCELLED':
-      return 'the key is encrypted: write it without a passphrase, readable by the server alone';
     default:
       return tlsReason(error);
   }

@@ -3,7 +3,7 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import { OutboardError } from '../base/errors.js';
 
-export const magic = Buffer.from('OBTRACE1', 'latin1');
+const magic = Buffer.from('OBTRACE1', 'latin1');
 const version = 1;
 const leastRecord = 64;
 /** No larger file is read, because all of it is in memory meanwhile. */

@@ -54,7 +54,8 @@ t.test('version and help', async (t) => {
 t.test('wrong usage is 2, and says what is right', async (t) => {
   const wrong: [string[], RegExp, NodeJS.ProcessEnv?][] = [
     [[], /^outboard: no command\nCommands: serve, run, .*help\n$/],
-    [['sreve'], /no command sreve\nCommands: serve/],
+    [['sreve'], /no command sreve; did you mean serve\?\nCommands: serve/],
+    [['x'], /no command x\nCommands: serve/],
     [['help', 'sreve'], /no command sreve; there are serve, run/],
     [['version', '--x'], /Unknown option '--x'/],
     [['serve', 'now'], /Unexpected argument 'now'/],
@@ -70,6 +71,13 @@ t.test('wrong usage is 2, and says what is right', async (t) => {
     [['serve', '--servers-per-gpu', 'x'], /--servers-per-gpu x .* from 1 to 64/],
     [['serve', '--log-level', 'loud'], /--log-level loud .* one of fatal, error/],
     [['run'], /no program to run/],
+    [['run', '--memroy', '4G', 'true'], /Unknown option '--memroy'; did you mean --memory\?/],
+    [
+      ['run', '--token-file', '/no/such', 'true'],
+      /--token-file \/no\/such cannot be read: there is no/,
+    ],
+    [['doctor', '--token-file', '/no/such'], /--token-file \/no\/such cannot be read: there is no/],
+    [['run', 'true'], /OUTBOARD_TOKEN_FILE=\/tmp is a folder/, { OUTBOARD_TOKEN_FILE: '/tmp' }],
     [['run', '--memory', '4XB', 'true'], /--memory 4XB .* as in 4G/],
     [['run', 'true'], /OUTBOARD_SHARE=101 .* percent/, { OUTBOARD_SHARE: '101' }],
     [['run', '--log', 'x', 'true'], /--log x .* off, error/],
@@ -93,6 +101,10 @@ t.test('what cannot start is 3, with a code and a remedy', async (t) => {
   t.match(cli(['serve', '--device', '/nonexistent/libcuda.so.1']), {
     status: 3,
     stderr: /OB_NOT_BUILT.*\/nonexistent\/libcuda\.so\.1 does not exist/,
+  });
+  t.match(cli(['serve', '--device', 'software'], { SOFTWARE_DEVICE_WORKERS: 'abc' }), {
+    status: 3,
+    stderr: /OB_SOFTWARE_DEVICE.*Correct its settings.*SOFTWARE_DEVICE_WORKERS/,
   });
   t.match(cli(['serve', '--device', process.execPath]), { status: 3, stderr: /OB_DRIVER_LIBRARY/ });
 });

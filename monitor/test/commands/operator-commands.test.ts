@@ -200,6 +200,41 @@ t.test('device', async (t) => {
   t.match(await cli(null, ['device', '--probe', '--device', '/none']), { status: 3 });
 });
 
+t.test('traits of the software device are shown', async (t) => {
+  const SOFTWARE_DEVICE_TRAITS = 'nvidia-like,-spinning';
+  const probe = (...words: string[]) =>
+    cli(null, ['device', '--probe', '--device', ...words], { SOFTWARE_DEVICE_TRAITS });
+  t.match(await probe('software'), {
+    status: 0,
+    stdout: /^software device: .*\ntraits: nvidia-like,-spinning\n\nNAME /,
+  });
+  const { stdout } = await probe('software', '--json');
+  t.equal(JSON.parse(stdout).traits, SOFTWARE_DEVICE_TRAITS);
+  const none = await cli(null, ['device', '--probe', '--device', 'software', '--json']);
+  t.equal(JSON.parse(none.stdout).traits, null);
+  const api = await TestApi.start(t);
+  t.equal(JSON.parse((await cli(api, ['device', '--json'])).stdout).traits, null);
+  api.operations.traits = SOFTWARE_DEVICE_TRAITS;
+  t.match(
+    (await cli(api, ['device'])).stdout,
+    'software device\ntraits: nvidia-like,-spinning\n\n',
+  );
+});
+
+t.test('traits are of the software device only', async (t) => {
+  const env = {
+    SOFTWARE_DEVICE_TRAITS: 'nvidia-like',
+    LD_LIBRARY_PATH: path.join(build, 'bench', 'null-device'), // where the loader finds NVIDIA's
+  };
+  for (const device of ['auto', 'nvidia']) {
+    t.match(await cli(null, ['serve', '--check-config', '--device', device], env), {
+      status: 3,
+      stdout: '',
+      stderr: /OB_DRIVER_TRAITS.*nvidia-like.*libcuda\.so\.1/,
+    });
+  }
+});
+
 t.test('serve --check-config says which driver it would be', async (t) => {
   const check = (device: string, LD_LIBRARY_PATH: string) =>
     cli(null, ['serve', '--check-config', '--device', device], { LD_LIBRARY_PATH });
@@ -325,7 +360,9 @@ t.test('what cannot be reached, or is something else, is 3', async (t) => {
 t.test('wrong usage is 2', async (t) => {
   const wrong: [string[], RegExp, NodeJS.ProcessEnv?][] = [
     [['status', 'x'], /status takes nothing, not also x/],
-    [['status', '--x'], /Unknown option '--x'/],
+    [['status', '--x'], /Unknown option '--x'\n/],
+    [['status', '--jsno'], /Unknown option '--jsno'; did you mean --json\?\n/],
+    [['status', '--server', 'gpu1:4460'], /Unknown option '--server': --api names the HTTP API /],
     [['status', '--api', 'gpu1:99999'], /--api gpu1:99999 is not understood: expected HOST:PORT/],
     [['status', '--api', 'x'], /--api x is not understood: expected HOST:PORT, a URL or a socket/],
     [['status'], /OUTBOARD_API=ftp:\/\/x is not/, { OUTBOARD_API: 'ftp://x' }],

@@ -11,7 +11,7 @@ import {
 import type { DeviceSnapshot } from '../../../api-server/src/native.js';
 import type { SessionView } from '../../src/base/view.js';
 import { deviceReport, type Known, type ReportedGpu } from '../../src/devices/device-report.js';
-import { formatUuid } from '../../src/devices/devices.js';
+import { uuidOf as textOf } from '../../src/devices/devices.js';
 import { asking } from '../support/guest.js';
 
 const GiB = 1n << 30n;
@@ -28,7 +28,7 @@ function gpu(index: number, given: Partial<ReportedGpu> = {}): ReportedGpu {
     pciBusId: `0000:0${index + 1}:00.0`,
     driverVersion: 13000,
   } as DeviceSnapshot;
-  const uuid = formatUuid(snapshot.uuid);
+  const uuid = textOf(snapshot);
   const memory = { memory: 64n * GiB, usual: 16n * GiB };
   return { index, uuid, healthy: true, ...memory, snapshot, sensors: {}, ...given };
 }
@@ -114,6 +114,14 @@ t.test('with sessions of the tenant: what they have, together', async (t) => {
   );
 });
 
+t.test('how busy is not said of what is not measured', async (t) => {
+  const quiet = session(5, 0);
+  const share = { ...quiet.share, received: null };
+  const report = deviceReport(hello(), known({ sessions: [{ ...quiet, share }] }));
+  t.notOk(report.devices.some((device) => 'busy' in device));
+  t.notOk(report.processes.some((process) => 'busy' in process));
+});
+
 t.test('the session of the process itself', async (t) => {
   const sessions = [session(5, 0), session(6, 1), session(7, 1)];
   const report = deviceReport(hello(asking(6n)), known({ sessions }));
@@ -186,11 +194,11 @@ t.test('whatever sessions say of themselves, the report fits and makes sense', a
     const report = deviceReport(hello({ devices }), known({ sessions }));
     t.ok(encodeAnswer({ report }).length <= wire.controlMax);
     t.ok(report.processes.length <= 128);
-    for (const { device, host, program, busy } of report.processes) {
+    for (const { device, host, program, busy = -1 } of report.processes) {
       t.ok(device < report.devices.length && busy >= 0 && busy <= 100);
       t.ok(Buffer.byteLength(host) < 64 && Buffer.byteLength(program) < 64);
     }
-    for (const { memoryTotal, memoryUsed, busy } of report.devices) {
+    for (const { memoryTotal, memoryUsed, busy = -1 } of report.devices) {
       t.ok(memoryUsed <= memoryTotal && busy >= 0 && busy <= 100);
     }
   });

@@ -90,7 +90,12 @@ t.test('flag, then environment, then default', async (t) => {
   t.same(readOptions(table, [], {}), { size: 1, name: 'x' });
   t.same(readOptions(table, [], env), { size: 2, name: 'x' }, 'empty is not set');
   t.same(readOptions(table, ['--size', '3', '--name=y'], env), { size: 3, name: 'y' });
-  t.throws(() => readOptions(table, ['--sise', '3'], {}), { message: "Unknown option '--sise'" });
+  t.throws(() => readOptions(table, ['--sise', '3'], {}), {
+    message: "Unknown option '--sise'; did you mean --size?",
+  });
+  t.throws(() => readOptions(table, ['--nothing-near', '3'], {}), {
+    message: "Unknown option '--nothing-near'",
+  });
   t.throws(() => readOptions(table, ['--size'], {}), { message: /argument missing/ });
   t.throws(() => readOptions(table, ['more'], {}), { message: /Unexpected argument 'more'/ });
 });

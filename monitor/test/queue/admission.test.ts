@@ -4,7 +4,7 @@ import t from 'tap';
 import { decodeHello, encodeHello, type Hello, wire } from '../../../api-server/src/control.js';
 import { usualParameters } from '../../policies/placement.js';
 import type { GpuState, ServerState, SessionState } from '../../policies/state.js';
-import { besideOf, sessionMemory } from '../../src/devices/memory.js';
+import { besideBytes, besideOf, sessionMemory } from '../../src/devices/memory.js';
 import {
   formatMemoryRule,
   parseMemoryRule,
@@ -142,8 +142,9 @@ t.test('what sessions may have fits into what is free', async (t) => {
     fc.bigInt(0n, 200n * GiB),
     fc.bigInt(1n, 200n * GiB),
     fc.integer({ min: 1, max: 64 }),
-    (free, total, slots) => {
-      const beside = besideOf(total, { pinned: null, modules: null });
+    fc.bigInt(0n, 1n << 20n),
+    (free, total, slots, threads) => {
+      const beside = besideOf(total, threads, { pinned: null, modules: null });
       const memory = sessionMemory(free, beside, slots);
       const usual = usualMemory({ kind: 'auto' }, { memory, reserved: 0n, slots });
       return (
@@ -151,19 +152,22 @@ t.test('what sessions may have fits into what is free', async (t) => {
         usual % wire.granule === 0n &&
         memory >= 0n &&
         usual * BigInt(slots) <= memory &&
-        (memory === 0n || memory + (beside.pinned + beside.modules) * BigInt(slots) <= free)
+        (memory === 0n || memory + besideBytes(beside) * BigInt(slots) <= free)
       );
     },
   );
   fc.assert(run, { numRuns: 1000 });
-  const usual = besideOf(80n * GiB, { pinned: null, modules: null });
-  t.same(usual, { pinned: GiB / 4n, modules: GiB / 2n });
-  t.equal(sessionMemory(80n * GiB, usual, 2), 78n * GiB + GiB / 2n);
-  t.same(besideOf(4n * GiB, { pinned: null, modules: null }), {
+  const threads = 132n * 2048n;
+  const usual = besideOf(80n * GiB, threads, { pinned: null, modules: null });
+  const stacks = GiB + 32n * MiB;
+  t.same(usual, { pinned: GiB / 4n, modules: GiB / 2n, stacks });
+  t.equal(sessionMemory(80n * GiB, usual, 2), 78n * GiB + GiB / 2n - 2n * stacks);
+  t.same(besideOf(4n * GiB, threads, { pinned: null, modules: null }), {
     pinned: GiB / 8n,
     modules: GiB / 16n,
+    stacks: GiB / 8n,
   });
-  const told = besideOf(80n * GiB, { pinned: 0n, modules: 3n * GiB });
+  const told = besideOf(80n * GiB, 0n, { pinned: 0n, modules: 3n * GiB });
   t.equal(sessionMemory(80n * GiB, told, 2), 74n * GiB);
 });
 

@@ -2,7 +2,7 @@
 // nobody waits for ever because others fit before it.
 import t, { type Test } from 'tap';
 import {
-  hasPassed,
+  countPassed,
   inTheWay,
   passedMost,
   takeTurns,
@@ -99,10 +99,11 @@ t.test('each gets its turn, as long as nobody is before it who waits for the sam
   t.equal(inTheWay(all.slice(0, 2), 'b', false), undefined);
   t.equal(inTheWay(all.slice(0, 2), 'a', false), all[0]);
   t.same(
-    served([waiter('a', 'own limit'), waiter('a', 'no session'), waiter('a')], false),
+    served([waiter('a', 'own limit'), waiter('a', 'usable gpu'), waiter('a')], false),
     [0, 1, 2],
   );
   t.same(served([waiter('a'), waiter('b')], false), [0]);
+  t.same(served([waiter('a', 'closing session'), waiter('b')], false), [0], 'for a moment');
 
   const skipped = [waiter('a'), waiter('a'), waiter('b')];
   t.same(served(skipped, true, skipped[2]), [0, 1, 2]);
@@ -110,14 +111,14 @@ t.test('each gets its turn, as long as nobody is before it who waits for the sam
     skipped.map(({ passed }) => passed),
     [1, 1, 0],
   );
-  hasPassed(skipped, 'b');
+  countPassed(skipped, 'b');
   t.same(
     skipped.map(({ passed }) => passed),
     [2, 2, 0],
     'who passes its own makes others wait no sooner',
   );
   const nobodys = [waiter('')];
-  hasPassed(nobodys, '');
+  countPassed(nobodys, '');
   t.equal(nobodys[0]?.passed, 1, 'but where there are no tenants');
   const [first] = skipped;
   if (first) first.passed = passedMost;

@@ -17,12 +17,12 @@ for (const others of [0, 1]) {
     const running = startRemoted(testProgram('endless-launch'), formatAddress(serving.address));
     const busy = async () => (await serving.state()).gpus.map(({ share }) => share.busy);
     const until = async (wanted: (percent: number) => boolean) => {
-      while (!(await busy()).some(wanted)) await pause(50);
+      while (!(await busy()).some((percent) => wanted(percent ?? -1))) await pause(50);
     };
     await until((percent) => percent > 0);
     running.kill('SIGKILL');
     await serving.logged({ msg: /^session ends|^session lost/ });
-    while ((await busy()).some((percent) => percent > 0)) await pause(50);
+    while ((await busy()).some((percent) => percent !== 0)) await pause(50);
     const metrics = await (await fetch(`${serving.http}metrics`)).text();
     const ratios = [...metrics.matchAll(/^outboard_gpu_busy_ratio\{.*\} (\S+)$/gm)];
     t.same(

@@ -39,7 +39,7 @@ function victimHas(hostile: Hostile, [request, promised]: [number, number], scen
   ] as const) {
     loop.addPage(`slot ${session}`, page);
     const of = { class: 'latency-strict' as const, shareRequest, shareLimit: 100, tenant: '' };
-    loop.place(now, { session, gpu: 0, page: `slot ${session}`, ...of });
+    loop.place(now, { session, gpu: 0, page: `slot ${session}`, measured: true, ...of });
     page.counts = { ...noCounts, session: BigInt(session), counted: BigInt(session) };
   }
   one.counts.held = 1n;
@@ -182,7 +182,7 @@ function together(parts: readonly Part[], from: number, steps: number) {
     loop.addPage(`${index}`, page);
     const { request: shareRequest, limit: shareLimit = 100, tenant = `tenant ${index}` } = part;
     const of = { class: 'latency-strict' as const, shareRequest, shareLimit, tenant };
-    loop.place(now, { session: index + 1, gpu: 0, page: `${index}`, ...of });
+    loop.place(now, { session: index + 1, gpu: 0, page: `${index}`, measured: true, ...of });
     page.counts = { ...noCounts, session: BigInt(index + 1), counted: BigInt(index + 1) };
     return { part, page, had: 0n, waits: 0, longest: 0 };
   });
@@ -257,7 +257,7 @@ t.test('a new session for each long kernel has no more time than one session', a
     const begin = (page: MemoryPage, name: string, session: number, shareRequest: number) => {
       const of = { class: 'latency-strict' as const, shareRequest, shareLimit: 100 };
       page.counts = { ...noCounts, session: BigInt(session), counted: BigInt(session) };
-      loop.place(now, { session, gpu: 0, page: name, tenant: name, ...of });
+      loop.place(now, { session, gpu: 0, page: name, tenant: name, measured: true, ...of });
       page.counts.held = 1n;
     };
     loop.addPage('one', one);

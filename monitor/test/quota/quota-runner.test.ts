@@ -18,6 +18,7 @@ function placement(session: number, given: Partial<QuotaPlacement> = {}): QuotaP
     class: 'latency-strict',
     shareRequest: 50,
     shareLimit: 100,
+    measured: true,
     ...given,
   };
 }
@@ -116,15 +117,49 @@ t.test('received and owed, once a second', async (t) => {
     { session: 2, gpu: 0, received: 20, held: false },
   ]);
   t.same(
-    first.sessions.map(({ owed }) => Math.round(owed)),
+    first.sessions.map(({ owed }) => Math.round(owed ?? -1)),
     [75, 25],
   );
   t.same(first.gpus, [{ gpu: 0, busy: 90 }]);
   t.match(second.sessions, [{ received: 70 }, { received: 0 }]);
   t.same(
-    second.sessions.map(({ owed }) => Math.round(owed)),
+    second.sessions.map(({ owed }) => Math.round(owed ?? -1)),
     [100, 0],
   );
+});
+
+t.test('a limit counts what was given back as used', async (t) => {
+  const { loop, pages } = loopWith('device-time', 1);
+  const [page] = pages;
+  set(page, { session: 1n });
+  loop.place(0n, placement(1, { shareLimit: 50 }));
+  set(page, { charged: 500n * ms, inflightNs: 1n });
+  loop.tick(5n * ms);
+  t.equal(page.limit, 500n * ms, 'it has nothing left');
+  set(page, { charged: 450n * ms, givenBack: 50n * ms, inflightNs: 0n, held: 1n });
+  loop.tick(10n * ms);
+  t.equal(page.limit, 500n * ms, 'and what it did not use goes to its debt');
+});
+
+t.test('of what is not measured nothing is known, not even of its GPU', async (t) => {
+  const { loop, pages, reports } = loopWith('device-time', 1, 2);
+  loop.place(0n, placement(1, { measured: false }));
+  loop.place(0n, placement(2, { gpu: 1 }));
+  set(pages[0], { session: 1n, launches: 5n, gateWaits: 1n });
+  set(pages[1], { session: 2n, charged: 300n * ms, deviceNs: 300n * ms });
+  for (let step = 1n; step <= 200n; step++) loop.tick(step * 5n * ms);
+  t.match(reports, [
+    {
+      sessions: [
+        { session: 1, received: null, owed: null, deviceNs: null, gateWaits: 1 },
+        { session: 2, received: 30, deviceNs: 3e8 },
+      ],
+      gpus: [
+        { gpu: 0, busy: null },
+        { gpu: 1, busy: 30 },
+      ],
+    },
+  ]);
 });
 
 t.test('a share that is changed is in effect with the next step', async (t) => {

@@ -1,6 +1,7 @@
 // What Python programs are told on software GPUs: by the packages of the interpreter that will run
 // them, which for a script is the one that its first line names.
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   chmodSync,
   copyFileSync,
@@ -10,6 +11,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
@@ -81,4 +83,25 @@ t.test('a script is asked about where it will run', async (t) => {
     ),
     keeps,
   );
+});
+
+t.test('a server that is busy is waited for', async (t) => {
+  const serving = await Serving.start(t, ['--servers-per-gpu', '1']);
+  const { host, port } = serving.address as { host: string; port: number };
+  const slow = createServer((guest) => {
+    const server = connect(port, host);
+    for (const socket of [guest, server]) socket.on('error', () => socket.destroy());
+    guest.pipe(server);
+    setTimeout(() => server.pipe(guest), 1500);
+  });
+  await once(slow.listen(0, '127.0.0.1'), 'listening');
+  t.teardown(() => slow.close());
+  const python = path.join(environment(t, 'slow'), 'python');
+  const at = `127.0.0.1:${(slow.address() as AddressInfo).port}`;
+  const run = spawn(process.execPath, [outboard, 'run', '--server', at, '--', python, '-c', ''], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const said = run.stderr.setEncoding('utf8').toArray();
+  await once(run, 'exit');
+  t.match((await said).join(''), /^PRELOAD .*keep-ptx\/libnvJitLink\.so/m);
 });

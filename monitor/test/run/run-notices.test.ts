@@ -83,6 +83,20 @@ t.test('a token that nobody has, an operator, a restart', async (t) => {
   t.match((await left.ended).stderr, /^outboard: the server ended the session: .*shut down\n$/);
 });
 
+t.test('more memory than the session has is told once, at the end', async (t) => {
+  const serving = await Serving.start(t, ['--servers-per-gpu', '1']);
+  const env = { OUTBOARD_SERVER: formatAddress(serving.address), OUTBOARD_MEMORY: '16M' };
+  const twice = ['--', 'sh', '-c', `${client} takes-much; ${client} takes-much; echo end >&2`];
+  const { stdout, stderr } = await start(twice, env).ended;
+  t.equal(stdout.match(/cuMemAlloc_v2 CUDA_ERROR_OUT_OF_MEMORY/g)?.length, 2);
+  t.match(
+    stderr,
+    /^end\noutboard: out of memory: .* wanted, .* of the session's limit of 16 MiB .*--memory.*\n$/,
+  );
+  t.equal((await start(['--log', 'off', ...twice], env).ended).stderr, 'end\n');
+  t.equal((await start(['--', client, 'init'], env).ended).stderr, '');
+});
+
 /** On a terminal of its own; what it shows, once it has ended. */
 function onTerminal(args: string[], env: NodeJS.ProcessEnv = {}) {
   const words = [process.execPath, outboard, 'run', ...args].map((word) => `'${word}'`).join(' ');

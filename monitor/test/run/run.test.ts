@@ -39,7 +39,15 @@ t.test('the environment it gets', async (t) => {
     OUTBOARD_MEMORY: '3G',
     LD_LIBRARY_PATH: '/elsewhere',
   };
-  const who = ['--token-file', 'token', '--name', 'resize images', '--class', 'best-effort'];
+  const token = path.join(t.testdir({ token: 'secret\n' }), 'token');
+  const who = [
+    '--token-file',
+    path.relative('', token),
+    '--name',
+    'resize images',
+    '--class',
+    'best-effort',
+  ];
   const { stdout } = run([...settings, ...who, '--stats-file', 'stats', ...show], env);
   const lines = stdout.split('\n');
   for (const line of [
@@ -50,7 +58,7 @@ t.test('the environment it gets', async (t) => {
     'OUTBOARD_MEMORY=1073741824',
     'OUTBOARD_SHARE=20:50',
     'OUTBOARD_LOG=warn',
-    `OUTBOARD_TOKEN_FILE=${path.resolve('token')}`,
+    `OUTBOARD_TOKEN_FILE=${token}`,
     'OUTBOARD_NAME=resize images',
     'OUTBOARD_CLASS=best-effort',
     `OUTBOARD_STATS=${path.resolve('stats')}`,
@@ -62,6 +70,27 @@ t.test('the environment it gets', async (t) => {
   t.match(usual, /^OUTBOARD_TOKEN=kept$/m);
   t.match(usual, /^OUTBOARD_SERVER=127\.0\.0\.1:4460$/m);
   t.notMatch(usual, /^OUTBOARD_(GPUS|MEMORY|SHARE|LOG|STATS|NAME|CLASS|TOKEN_FILE)=/m);
+});
+
+t.test('a file with no access token is refused before anything runs', async (t) => {
+  const folder = t.testdir({ empty: ' \n' });
+  const empty = path.join(folder, 'empty');
+  const said = { status: 2, stdout: '' };
+  t.match(run(['--token-file', empty, 'echo', 'ran']), {
+    ...said,
+    stderr: `outboard: --token-file ${empty} is empty: it holds no access token\n`,
+  });
+  const variable = { OUTBOARD_TOKEN_FILE: empty };
+  t.match(run(['echo', 'ran'], variable), {
+    ...said,
+    stderr: `outboard: OUTBOARD_TOKEN_FILE=${empty} is empty: it holds no access token\n`,
+  });
+  t.match(run(['echo', 'ran'], { ...variable, OUTBOARD_TOKEN: 'x' }), {
+    status: 0,
+    stdout: 'ran\n',
+    stderr: '',
+  });
+  t.match(run(['--token-file', '/dev/null', 'echo', 'ran']), { status: 0 }, 'it is no file');
 });
 
 t.test('a library that is preloaded already stays, behind ours', async (t) => {
@@ -82,7 +111,11 @@ t.test('programs that are not there, or not programs', async (t) => {
     status: 127,
     stderr: 'outboard: cannot run no-such-program-at-all: there is no such program\n',
   });
-  t.match(run([file]), { status: 126, stderr: /cannot run .*EACCES/ });
+  t.match(run([file]), {
+    status: 126,
+    stderr: `outboard: cannot run ${file}: it is not executable, or not by this user\n`,
+  });
+  t.match(run([path.dirname(file)]), { status: 126, stderr: /cannot run .*: it is a folder\n$/ });
 });
 
 t.test('128+N for the signal that ended it', async (t) => {

@@ -57,6 +57,19 @@ t.test('files', { skip }, (t) => {
   t.end();
 });
 
+t.test('what the kernel has of its threads', { skip }, (t) => {
+  const write = (name: string, text: string) => `
+    const fs = require('fs');
+    const [thread] = fs.readdirSync('/proc/self/task').slice(-1);
+    ${attempt(`fs.writeFileSync('/proc/self/task/' + thread + '/${name}', '${text}') ?? 'written'`)}`;
+  t.equal(confined(write('comm', 'named'), null), 'EACCES');
+  t.equal(confined(write('comm', 'named'), null, 'nvidia'), 'written', "NVIDIA's driver does so");
+  // The monitor has said which process is to go first; it has the right, and root here has no more.
+  t.equal(confined(write('oom_score_adj', '-1000'), null, 'nvidia'), 'EACCES');
+  t.equal(confined(write('../../../1/comm', 'init'), null, 'nvidia'), 'EACCES');
+  t.end();
+});
+
 t.test('what is secret lies where a slot cannot read', { skip }, (t) => {
   const folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'outboard-confine-')));
   t.teardown(() => rmSync(folder, { recursive: true }));

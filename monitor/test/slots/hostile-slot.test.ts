@@ -11,6 +11,7 @@ import { sessionOffer } from '../../../api-server/test/support/messages.js';
 import { build } from '../../../bin/paths.mjs';
 import { Slot, type SlotEvents } from '../../src/slots/slot.js';
 import { SlotLog } from '../../src/slots/slot-log.js';
+import { TurnPage } from '../../src/slots/turn-page.js';
 
 const native = loadNative(build);
 
@@ -32,10 +33,10 @@ const begin = `import('${new URL('../../../api-server/src/message.js', import.me
   const ready = {
     type: 'ready',
     snapshot: {
-      name: 'GPU', uuid: new Uint8Array(16), totalMemory: 1n, freeMemory: 1n,
+      name: 'GPU', uuid: new Uint8Array(16), gpuUuid: null, totalMemory: 1n, freeMemory: 1n,
       attributes: new Int32Array(140), limits: new BigUint64Array(8),
       leastPriority: 0, greatestPriority: 0, pciBusId: '0000:01:00.0', peers: [],
-      driverVersion: 13000, windowBase: 0n, windowSize: 1n,
+      driverVersion: 13000, windowBase: 0n, windowSize: 1n, streamOperations: 0, granularity: 0n,
     },
   };
   setInterval(() => {}, 1000);
@@ -71,14 +72,17 @@ function hostile(t: Test, script: string, events: Partial<SlotEvents> = {}) {
       index: 1,
       build,
       library,
+      ordinal: 0,
+      uuid: null,
       env: process.env,
       sandbox,
       native,
+      turns: new TurnPage(native),
       ...kept,
     };
     const all = {
       ...{ onReady: nothing, onFailed: nothing, onPrepared: nothing, onDeclined: nothing },
-      ...{ onUsed: nothing, onEnded: nothing, ...events },
+      ...{ onUsed: nothing, onClosing: nothing, onEnded: nothing, ...events },
       onExit: (_: Slot, how: string) => resolve(how),
     };
     slot = new Slot(options, all, log);
@@ -118,6 +122,7 @@ const nonsense = {
   'a device, again': 'say(ready), say(ready)',
   'an answer nobody asked for': `say(ready), say({ type: 'pong', counters: null })`,
   'a session nobody began': `say(ready), say({ type: 'ended', end: { reason: 'closed', message: '', reusable: true, modules: [] }, counters: {} })`,
+  'the closing of a session nobody began': `say(ready), say({ type: 'closing' })`,
   'answers without an end': `say(ready); for (;;) say({ type: 'measured', freeMemory: 1n })`,
 };
 
@@ -154,7 +159,8 @@ for (const [what, [script, reason]] of Object.entries(more)) {
   });
 }
 
-const names = 'Array(100).fill({ name: "k".repeat(16 << 10), launches: 1n, blocks: 1n, ns: 1n })';
+const names =
+  'Array(100).fill({ name: "k".repeat(16 << 10), launches: 1n, blocks: 1n, ns: 1n, unmeasured: 0n })';
 
 t.test('what is long is read where it was asked for, and else not', async (t) => {
   let kernels: Promise<unknown[]> | undefined;
@@ -176,6 +182,29 @@ t.test('what is long is read where it was asked for, and else not', async (t) =>
   const other = hostile(t, `${padded(100_000)}{ type: "'measured", freeMemory: 'n1' }))`, events);
   const { err } = await other.until(({ msg }) => /makes no sense/.test(msg));
   t.match(err, { message: /'measured' has 100\d+ bytes/ });
+});
+
+t.test('one that does not say how much memory is free is asked once, until it ends', async (t) => {
+  const asked: Promise<bigint | null>[] = [];
+  const script = `
+    say(ready);
+    let words = '';
+    fs.createReadStream(null, { fd: 3 }).on('data', (bytes) => {
+      words += bytes;
+      if (words.includes('ping')) fs.writeSync(2, words.split('measure').length - 1 + ' asked\\n');
+    });
+  `;
+  const { slot, ended, until } = hostile(t, script, {
+    onReady: (slot) => {
+      for (let i = 0; i < 100; i++) asked.push(slot.measure());
+      slot.watch(60);
+    },
+  });
+  t.equal((await until(({ msg }) => / asked$/.test(msg))).msg, '1 asked');
+  slot.kill();
+  await ended;
+  t.strictSame(new Set(await Promise.all(asked)), new Set([null]));
+  t.equal(await slot.measure(), null, 'nor is it asked afterwards');
 });
 
 t.test('a line without an end is cut', async (t) => {

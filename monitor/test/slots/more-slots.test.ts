@@ -42,6 +42,25 @@ t.test('memory decides how many there are, and they go again', async (t) => {
   await last.leave();
 });
 
+t.test('a program that begins while another ends has what that had', async (t) => {
+  const serving = await Serving.start(t, []);
+  const first = Guest.hello(serving.address);
+  const { memoryLimit } = await first.welcome();
+  let before = first;
+  for (let i = 0; i < 5; i++) {
+    await before.leave();
+    // It is being ended, or has.
+    while ((await serving.state()).sessions.some(({ state }) => state !== 'ending'));
+    const next = Guest.hello(serving.address);
+    t.equal((await next.welcome()).memoryLimit, memoryLimit);
+    before = next;
+  }
+  const beside = Guest.hello(serving.address);
+  t.ok((await beside.welcome()).memoryLimit < memoryLimit, 'and less beside one');
+  await before.leave();
+  await beside.leave();
+});
+
 t.test('what a session gets that does not say is what the operator says', async (t) => {
   const config = path.join(t.testdir({ 'serve.yaml': 'version: v1\nsession-memory: 40%\n' }));
   const serving = await Serving.start(t, ['--config', path.join(config, 'serve.yaml')]);

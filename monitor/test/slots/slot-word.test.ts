@@ -8,13 +8,13 @@ const shown = 'a\\u{a}{"level":60}\\u{1b}[2J\\u{202e}';
 
 const counters = Object.fromEntries(counterNames.map((name) => [name, 1n]));
 const snapshot = {
-  ...{ name: hostile, uuid: new Uint8Array(16), totalMemory: 1n, freeMemory: 1n },
+  ...{ name: hostile, uuid: new Uint8Array(16), gpuUuid: null, totalMemory: 1n, freeMemory: 1n },
   ...{ attributes: new Int32Array(140), limits: new BigUint64Array(8), leastPriority: 0 },
   ...{ greatestPriority: 0, pciBusId: hostile, peers: [], driverVersion: 13000 },
-  ...{ windowBase: 0n, windowSize: 1n },
+  ...{ windowBase: 0n, windowSize: 1n, streamOperations: 0, granularity: 0n },
 };
 const end = { reason: 'violation', message: hostile, reusable: true, modules: [] };
-const times = { launches: 1n, blocks: 1n, ns: 1n };
+const times = { launches: 1n, blocks: 1n, ns: 1n, unmeasured: 0n };
 const nvml = { nvidiaDriver: hostile, nvmlVersion: hostile, sensors: { clocks: [1, 2] } };
 
 t.test('its texts say nothing in the name of the monitor', async (t) => {

@@ -72,6 +72,32 @@ t.test('where no process can be started, it is tried again', async (t) => {
   t.pass('and what had been opened for those is closed');
 });
 
+t.test('where a GPU has no memory left for a process, it is tried again', async (t) => {
+  const SOFTWARE_DEVICE_CONFIG = path.join(t.testdir({}), 'device');
+  const has = (memory: string) => writeFileSync(SOFTWARE_DEVICE_CONFIG, `memory = ${memory}\n`);
+  has('1G');
+  const env = { SOFTWARE_DEVICE_CONFIG, SOFTWARE_DEVICE_TRAITS: 'hidden-memory' };
+  const serving = await Serving.start(t, ['--servers-per-gpu', '1'], env);
+
+  has('4M');
+  const [slot = 0] = serving.slotPids();
+  process.kill(slot, 'SIGKILL');
+  const { msg } = await serving.logged({ level: 50, code: 'OB_DEVICE_FULL', slot: '0.0' });
+  t.match(msg, /^GPU 0 has too little free memory for one more process: .*OUT_OF_MEMORY/);
+  t.equal(
+    serving.lines.find(({ code }) => code === 'OB_GPU_LOST'),
+    undefined,
+    'it is not lost',
+  );
+  await serving.logged({ msg: /tried again in/ });
+  t.match((await serving.state()).gpus, [{ healthy: false, problem: msg }]);
+
+  has('1G');
+  const guest = Guest.hello(serving.address);
+  await guest.welcome();
+  await guest.leave();
+});
+
 t.test('where memory runs out, the processes of sessions end first', async (t) => {
   const serving = await Serving.start(t, ['--servers-per-gpu', '2']);
   const score = (pid: number | undefined) =>

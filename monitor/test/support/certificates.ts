@@ -46,7 +46,7 @@ export function authority(parent: string, name: string): Authority {
   };
 }
 
-export const serverNames = ['DNS:localhost', 'IP:127.0.0.1'];
+const serverNames = ['DNS:localhost', 'IP:127.0.0.1'];
 
 /** What a server on loopback shows. */
 export function serverFiles(own: Authority, clients: Authority | null, days = 30): TlsFiles {

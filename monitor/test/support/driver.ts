@@ -7,10 +7,12 @@ export function aDriver(named: Partial<Driver> = {}): Driver {
     library: '',
     gpus: 1,
     offered: [],
+    left: [],
     env: {},
     nvml: null,
     file: null,
     instead: null,
+    traits: null,
     ...named,
   };
 }

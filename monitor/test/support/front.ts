@@ -19,7 +19,7 @@ export interface Line {
   [field: string]: unknown;
 }
 
-export class TestLog {
+class TestLog {
   readonly lines: Line[] = [];
   readonly log: Logger;
   #wake: () => void = () => {};

@@ -36,7 +36,7 @@ export function gpu(index: number, more: Partial<GpuView> = {}): GpuView {
     memory: {
       ...{ total: 8 * GiB, sessions: 7 * GiB, reserved: 2 * GiB, used: GiB, overhead: GiB },
       usual: GiB,
-      beside: { pinned: GiB / 4, modules: GiB / 8 },
+      beside: { pinned: GiB / 4, modules: GiB / 8, stacks: GiB / 8 },
     },
     share: { requested: 30, busy: 55 },
     slots: [slot(0), slot(1)],
@@ -123,6 +123,7 @@ export class MemoryOperations implements Operations {
   queue: QueueView[] = [waiting(2, 1)];
   tenants: TenantView[] = [tenant('acme')];
   draining = false;
+  traits: string | null = null;
   readonly killed: [number, string][] = [];
   readonly lines: LogLine[] = [];
   readonly #listeners = new Set<(line: LogLine) => void>();
@@ -137,6 +138,7 @@ export class MemoryOperations implements Operations {
         now: new Date().toISOString(),
         listen: ['127.0.0.1:4460'],
         device: 'software',
+        traits: this.traits,
         placement: 'worst-fit',
         quota: 'none',
         sessionMemory: 'auto',

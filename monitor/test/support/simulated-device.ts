@@ -1,8 +1,8 @@
 // A device with one engine and the gate in front of it, as functions of simulated time: kernels are
 // not preempted, sessions that have work on the device take turns kernel by kernel. The gate is the
-// executor's: work may start while charged < limit, work in flight is charged as predicted (as
-// long as the kernel before) and corrected when measured, and no more than 2 ms of it, or one
-// kernel, is in flight.
+// executor's: work may start while what is charged, with what was given back since the limit was
+// given, is below that; work in flight is charged as predicted (as long as the kernel before) and
+// corrected when measured, and no more than 2 ms of it, or one kernel, is in flight.
 import type { QuotaPolicy, QuotaSession } from '../../policies/quota.js';
 import type { SessionClass } from '../../policies/state.js';
 
@@ -15,6 +15,8 @@ export interface Load {
   shareLimit?: number;
   /** Nanoseconds that the nth kernel takes. */
   kernel: (n: number) => number;
+  /** The part of that which is charged: a device that counts processor time has less than the wall; 1. */
+  counted?: number;
   /** Blocks of the nth kernel; 1. */
   blocks?: (n: number) => number;
   /** Whether it launches at this moment (nanoseconds); always. */
@@ -34,6 +36,7 @@ class Guest {
   shareLimit: number;
   limit: bigint | null = null;
   charged = 0;
+  givenBack = 0;
   served = 0;
   launched = 0;
   inflightNs = 0;
@@ -57,7 +60,7 @@ class Guest {
   }
 
   get open(): boolean {
-    return this.limit === null || BigInt(Math.round(this.charged)) < this.limit;
+    return this.limit === null || BigInt(Math.round(this.charged + this.givenBack)) < this.limit;
   }
 
   release(now: number, unit: 'time' | 'blocks') {
@@ -80,8 +83,12 @@ class Guest {
   finish(now: number, unit: 'time' | 'blocks') {
     const { actual, predicted } = this.inflight.shift() as Released;
     this.inflightNs -= predicted;
-    if (unit === 'time') this.charged += actual - predicted;
-    this.#last = actual;
+    const cost = actual * (this.load.counted ?? 1);
+    if (unit === 'time') {
+      this.charged += cost - predicted;
+      this.givenBack += Math.max(0, predicted - cost);
+    }
+    this.#last = cost;
     // From half to one and a half, so that nothing keeps in step with the policy.
     this.ready = now + Math.round((this.load.gap ?? 0) * (0.5 + ((this.launched * 0.618034) % 1)));
   }
@@ -179,6 +186,7 @@ export class SimulatedDevice<Memory> {
         shareLimit,
         charged: BigInt(Math.round(charged)),
         wants,
+        queued: inflight.length > 0 && this.#running !== undefined && this.#running.guest !== guest,
       };
     });
     const now = BigInt(this.#now) + 1_000_000_000_000n;
@@ -186,6 +194,7 @@ export class SimulatedDevice<Memory> {
     this.#memory = memory;
     for (const guest of this.#guests) {
       guest.limit = limits.get(guest.load.id) ?? null;
+      guest.givenBack = 0;
       guest.release(this.#now, this.#unit);
     }
     const by = <T>(value: (guest: Guest) => T) =>

@@ -27,7 +27,9 @@ export function bytesOf(part: number, whole: number): string {
   return `${number(part)} of ${number(whole)} ${units[unit]}`;
 }
 
-export function percent(value: number): string {
+/** Null: it is not known. */
+export function percent(value: number | null): string {
+  if (value === null) return '–';
   if (value > 0 && value < 0.5) return '<1 %';
   return `${Math.round(value)} %`;
 }
@@ -67,8 +69,8 @@ export function wait(seconds: number): string {
 }
 
 /** An amount of device time given in nanoseconds. */
-export function deviceTime(nanoseconds: number): string {
-  return wait(nanoseconds / 1e9);
+export function deviceTime(nanoseconds: number | null): string {
+  return nanoseconds === null ? 'not measured' : wait(nanoseconds / 1e9);
 }
 
 /** Of the reader's own time zone. */

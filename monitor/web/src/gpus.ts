@@ -115,22 +115,24 @@ class GpuCard implements Shown<GpuView> {
     setText(this.#keys.used, `used ${bytes(memory.used)}`);
     setText(this.#keys.reserved, `reserved ${bytes(memory.reserved)}`);
     setText(this.#keys.kept, `kept back ${bytes(kept)}`);
-    const { pinned, modules } = memory.beside;
+    const { pinned, modules, stacks } = memory.beside;
     setAttribute(
       this.#keys.kept,
       'title',
-      `contexts, and for each session ${bytes(pinned)} of pinned memory, ${bytes(modules)} of modules`,
+      `contexts, and for each session ${bytes(pinned)} of pinned memory, ${bytes(modules)} of modules, ${bytes(stacks)} of stacks`,
     );
     this.#memory.update(
       [memory.used, unused, free, kept].map((part) => part / total),
       (memory.used / memory.sessions) * 100,
       `${bytesOf(memory.used, memory.sessions)} used, ${bytes(memory.reserved)} reserved`,
     );
-    setText(this.#timeText, `${percent(share.busy)} busy`);
     setText(this.#keys.busy, `busy ${percent(share.busy)}`);
     setText(this.#keys.promised, `promised ${percent(share.requested)}`);
-    const time = `${percent(share.busy)} busy, ${percent(share.requested)} promised`;
-    this.#time.update([share.busy / 100], share.busy, time, share.requested / 100);
+    const busyText = share.busy === null ? 'not measured' : `${percent(share.busy)} busy`;
+    setText(this.#timeText, busyText);
+    const time = `${busyText}, ${percent(share.requested)} promised`;
+    const busyNow = share.busy ?? 0;
+    this.#time.update([busyNow / 100], busyNow, time, share.requested / 100);
 
     const [x, reserved = [], usedRow = [], busy = [], requested = []] = this.#model
       .gpuHistory(gpu)

@@ -113,7 +113,7 @@ export class Summary {
       gpus.reduce((total, gpu) => total + of(gpu), 0);
     const reserved = sum(({ memory }) => memory.reserved);
     const most = sum(({ memory }) => memory.sessions);
-    const busy = gpus.length === 0 ? 0 : sum(({ share }) => share.busy) / gpus.length;
+    const busy = meanBusy(gpus);
     const up = (Date.parse(server.now) - Date.parse(server.started)) / 1000;
     this.#set('GPUs', healthy === gpus.length ? count(healthy) : `${healthy} of ${gpus.length}`);
     this.#set('Sessions', count(sessions.length));
@@ -142,4 +142,14 @@ export class Summary {
     const value = this.#values.get(name);
     if (value) setText(value, text);
   }
+}
+
+/** Percent; null: that of one of them is not measured. */
+function meanBusy(gpus: View['gpus']): number | null {
+  let sum = 0;
+  for (const { share } of gpus) {
+    if (share.busy === null) return null;
+    sum += share.busy;
+  }
+  return gpus.length === 0 ? 0 : sum / gpus.length;
 }

@@ -4,12 +4,18 @@
 /** x, then one row of values per series; null where nothing is known. uPlot takes it as it is. */
 export type Columns = [number[], ...(number | null)[][]];
 
+/** Of the values of a step that are known. */
+interface Sum {
+  n: number;
+  sum: number;
+}
+
 /** The last `count` whole steps of `step` seconds; values of one step are averaged. */
 export class Buckets {
   readonly step: number;
   readonly count: number;
   readonly #series: number;
-  readonly #sums = new Map<number, { n: number; sums: number[] }>();
+  readonly #sums = new Map<number, Sum[]>();
   #newest = 0;
 
   constructor(series: number, step: number, count: number) {
@@ -18,17 +24,23 @@ export class Buckets {
     this.count = count;
   }
 
-  add(time: number, values: number[]) {
+  /** Null where nothing is known. */
+  add(time: number, values: (number | null)[]) {
     const bucket = Math.floor(time / this.step);
     // A clock that was set back: what is in the future now never happened.
     for (const old of this.#sums.keys()) {
       if (old <= bucket - this.count || old > bucket) this.#sums.delete(old);
     }
     this.#newest = bucket;
-    const entry = this.#sums.get(bucket) ?? { n: 0, sums: Array(this.#series).fill(0) };
-    entry.n++;
-    entry.sums = entry.sums.map((sum, index) => sum + (values[index] ?? 0));
-    this.#sums.set(bucket, entry);
+    const sums =
+      this.#sums.get(bucket) ?? Array.from({ length: this.#series }, () => ({ n: 0, sum: 0 }));
+    sums.forEach((one, index) => {
+      const value = values[index] ?? null;
+      if (value === null) return;
+      one.n++;
+      one.sum += value;
+    });
+    this.#sums.set(bucket, sums);
   }
 
   /** Oldest first; x is the middle of the step. */
@@ -37,8 +49,8 @@ export class Buckets {
     const steps = Array.from({ length: this.count }, (_, index) => first + index);
     const rows = Array.from({ length: this.#series }, (_, series) =>
       steps.map((bucket) => {
-        const entry = this.#sums.get(bucket);
-        return entry ? (entry.sums[series] ?? 0) / entry.n : null;
+        const one = this.#sums.get(bucket)?.[series];
+        return one && one.n > 0 ? one.sum / one.n : null;
       }),
     );
     return [steps.map((bucket) => (bucket + 0.5) * this.step), ...rows];
@@ -57,7 +69,7 @@ export class Recent {
     this.#columns = [[], ...Array.from({ length: series }, () => [])];
   }
 
-  add(time: number, values: number[]) {
+  add(time: number, values: (number | null)[]) {
     const [times] = this.#columns;
     const last = times.at(-1);
     if (last !== undefined && time <= last) {
@@ -75,7 +87,7 @@ export class Recent {
     return this.#columns;
   }
 
-  #push(time: number, values: number[]) {
+  #push(time: number, values: (number | null)[]) {
     const [times, ...rows] = this.#columns;
     times.push(time);
     rows.forEach((row, index) => {

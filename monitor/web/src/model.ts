@@ -7,7 +7,7 @@ import { Buckets, Recent } from './history.js';
 const gpuStep = 5;
 const gpuSteps = 60;
 /** Sparkline of a session: two minutes. */
-export const sessionSeconds = 120;
+const sessionSeconds = 120;
 
 export class Model {
   view: View | null = null;
@@ -49,12 +49,13 @@ export class Model {
     times.forEach((milliseconds, index) => {
       const time = milliseconds / 1000;
       for (const { uuid, reserved, used, busy, requested } of gpus) {
-        const values = [reserved, used, busy, requested].map((column) => column[index] ?? 0);
+        const columns = [reserved, used, busy, requested];
+        const values = columns.map((column) => column[index] ?? null);
         this.gpuHistory({ uuid }).add(time, values);
       }
       for (const { id, from, received, owed } of sessions) {
         if (index < from) continue;
-        const values = [received[index - from] ?? 0, owed[index - from] ?? 0];
+        const values = [received[index - from] ?? null, owed[index - from] ?? null];
         this.sessionHistory({ id }).add(time, values);
       }
     });

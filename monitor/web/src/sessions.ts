@@ -45,7 +45,7 @@ export class Sessions {
         { title: 'Running', class: 'num', sort: ({ seconds }) => seconds },
         { title: 'Memory', class: 'memory', sort: ({ memory }) => memory.used },
         { title: 'Share', class: 'num', sort: ({ share }) => share.request },
-        { title: 'GPU time', class: 'spark', sort: ({ share }) => share.received },
+        { title: 'GPU time', class: 'spark', sort: ({ share }) => share.received ?? -1 },
         { title: 'Acts', class: 'acts', quiet: true },
       ],
     });

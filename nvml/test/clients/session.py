@@ -23,15 +23,17 @@ def view():
     call("cuDeviceGetCount", ctypes.byref(count))
     devices = []
     for ordinal in range(count.value):
-        uuid, name, bus = (ctypes.create_string_buffer(n) for n in (16, 100, 32))
+        uuid, gpu, name, bus = (ctypes.create_string_buffer(n) for n in (16, 16, 100, 32))
         call("cuDeviceGetUuid_v2", uuid, ordinal)
+        # Of an instance in MIG mode that of its GPU.
+        call("cuDeviceGetUuid", gpu, ordinal)
         call("cuDeviceGetName", name, len(name), ordinal)
         call("cuDeviceGetPCIBusId", bus, len(bus), ordinal)
         hexadecimal = uuid.raw.hex()
         parts = [hexadecimal[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))]
         devices.append({
             "name": name.value.decode(),
-            "uuid": "GPU-" + "-".join(parts),
+            "uuid": ("GPU-" if uuid.raw == gpu.raw else "MIG-") + "-".join(parts),
             "pci": bus.value.decode(),
         })
     memory = []

@@ -9,8 +9,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static outboard_DeviceReport report;
   static outboard_Refusal refusal;
+  static const struct server_name server = {.host = "gpu1", .port = "4460"};
   uint32_t length;
-  if (size < WIRE_PREFACE_BYTES || !control_read_preface(data, &length)) return 0;
+  if (size < WIRE_PREFACE_BYTES || !control_read_preface(&server, data, &length)) return 0;
   if (length > size - WIRE_PREFACE_BYTES) length = (uint32_t)(size - WIRE_PREFACE_BYTES);
   if (report_read(data, data + WIRE_PREFACE_BYTES, length, &report, &refusal) != REPORT_DEVICES)
     return 0;

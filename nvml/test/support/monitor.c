@@ -153,9 +153,14 @@ void monitor_usual(outboard_DeviceReport *report, unsigned devices) {
     device->memory_total = 1ull << 30;
   }
   report->devices[0].memory_used = 100ull << 20;
+  report->devices[0].has_busy = 1;
   report->devices[0].busy = 42;
   report->processes_count = 1;
-  report->processes[0] = (outboard_ProcessState){
-      .session = 7, .pid = 4242, .memory = 100ull << 20, .busy = 42, .program = "train"};
+  report->processes[0] = (outboard_ProcessState){.session = 7,
+                                                 .pid = 4242,
+                                                 .memory = 100ull << 20,
+                                                 .has_busy = 1,
+                                                 .busy = 42,
+                                                 .program = "train"};
   gethostname(report->processes[0].host, sizeof report->processes[0].host - 1);
 }

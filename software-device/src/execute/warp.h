@@ -119,6 +119,8 @@ const Ins *range_fault(Warp &warp, const Ins *ins, Space space, uint64_t address
 // another block has it (0: nowhere).
 bool shared_by_cluster(Warp &warp, uint64_t address, uint64_t size);
 uint64_t map_shared(Warp &warp, uint64_t address, uint32_t rank);
+// How far such an address lies in the shared memory of its block.
+uint64_t shared_offset(Warp &warp, uint64_t address);
 // Tells an mbarrier that bytes have arrived; false after a fault.
 bool complete_bytes(Warp &warp, const Ins *ins, uint64_t object, uint32_t bytes, unsigned lane);
 // Whether it lies in a constant variable of the kernel's module.

@@ -209,9 +209,9 @@ uint64_t Cta::value_of(Special special, const Warp &warp) const {
     case Special::ReservedEnd:
       return grid->shared_bytes;
     case Special::TotalShared:
-      return grid->shared_bytes;
+      return grid->shared_units;
     case Special::AggregateShared:
-      return uint64_t{grid->shared_bytes} * grid->cluster_blocks;
+      return grid->shared_units + grid->executable->reserved_shared;
     case Special::ClusterExplicit:
       return grid->cluster_blocks > 1 || launch.explicit_cluster;
     case Special::ClusterRank:
@@ -357,6 +357,8 @@ Cta::Result Cta::run(uint64_t slice) {
   progress = false;
   uint32_t patience = kPatience;
   for (uint64_t round = 0; round < slice; ++round) {
+    if (grid->launch.turns) [[unlikely]]
+      grid->launch.turns->glance();
     bool ran = false, yielded = false;
     for (Warp &warp : warps) {
       const Ins *ins;

@@ -119,6 +119,11 @@ bool shared_by_cluster(Warp &warp, uint64_t address, uint64_t size) {
   return shared_owner(warp, address, size) != nullptr;
 }
 
+uint64_t shared_offset(Warp &warp, uint64_t address) {
+  Cta *owner = shared_owner(warp, address, 1);
+  return address - reinterpret_cast<uint64_t>(owner ? owner->shared() : warp.shared);
+}
+
 uint64_t map_shared(Warp &warp, uint64_t address, uint32_t rank) {
   Cta *owner = shared_owner(warp, address, 1), *other = block_of_rank(warp, rank);
   if (!owner || !other) return 0;

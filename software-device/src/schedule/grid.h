@@ -23,7 +23,8 @@ struct Grid {
   uint32_t cluster_blocks = 1;
   uint32_t threads = 0;  // of one block
   uint32_t warps = 0;
-  uint32_t shared_bytes = 0;
+  uint32_t shared_bytes = 0;    // that a block may touch, the system's part included
+  uint32_t shared_units = 0;    // bytes of the units that the block's own part takes
   uint32_t stack_bytes = 0;     // of each thread
   uint32_t reserved_begin = 0;  // offset of the system's part of shared memory
   uint64_t id = 0;

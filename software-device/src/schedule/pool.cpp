@@ -29,8 +29,13 @@ Grid::Grid(Launch what)
   threads = launch.block.x * launch.block.y * launch.block.z;
   warps = (threads + kLanes - 1) / kLanes;
   uint32_t own = executable->static_shared + launch.dynamic_shared;
-  reserved_begin = (own + 15) & ~15u;
-  shared_bytes = executable->reserved_shared ? reserved_begin + executable->reserved_shared : own;
+  const auto up_to = [own](uint32_t unit) { return (own + unit - 1) & ~(unit - 1); };
+  shared_units = up_to(launch.shared_unit);
+  reserved_begin = launch.exact_shared ? up_to(16) : shared_units;
+  if (executable->reserved_shared)
+    shared_bytes = reserved_begin + executable->reserved_shared;
+  else
+    shared_bytes = launch.exact_shared ? own : shared_units;
   stack_bytes = executable->stack_bytes;
   if (executable->open_stack) {
     // Frames are not those of a GPU's code, so there is room to spare.
@@ -272,8 +277,24 @@ class Pool final : public Engine {
     watching_.fetch_sub(1, std::memory_order_acq_rel);
   }
 
+  // Where a worker is between `enter` and `leave`, of the device whose blocks it runs.
+  class Turn {
+   public:
+    ~Turn() { take(nullptr); }
+    void take(Turns *turns) {
+      if (turns == turns_) return;
+      if (turns_) turns_->leave();
+      turns_ = turns;
+      if (turns_) turns_->enter();
+    }
+
+   private:
+    Turns *turns_ = nullptr;
+  };
+
   void work(uint32_t worker) {
     pthread_setname_np(pthread_self(), "softdev-worker");
+    Turn turn;
     Residents residents;
     Taken taken;
     Stopwatch watch;
@@ -303,6 +324,7 @@ class Pool final : public Engine {
       }
       if (residents.empty()) {
         watch.stop();
+        turn.take(nullptr);
         std::unique_lock lock(mutex_);
         if (stopping_ && grids_.empty()) return;
         if (!grids_.empty()) continue;
@@ -315,6 +337,7 @@ class Pool final : public Engine {
       cooperative = residents.back()->grid->launch.cooperative;
       uint64_t slice = residents.size() == 1 && !cooperative ? kLongSlice : kShortSlice;
       for (size_t i = 0; i < residents.size();) {
+        turn.take(residents[i]->grid->launch.turns);
         watch.work_for(residents[i]->grid->launch.worked_ns);
         Cta::Result result = residents[i]->run(slice);
         watch.glance();

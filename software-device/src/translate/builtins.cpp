@@ -89,12 +89,11 @@ const BuiltinFunction *find_builtin(std::string_view name) {
 bool is_builtin_function(std::string_view name) { return find_builtin(name) != nullptr; }
 
 bool declared_as(const BuiltinFunction &function, const Signature &signature) {
-  if (signature.parameters.size() != function.parameters.size() ||
-      signature.results.size() != (function.result ? 1 : 0))
-    return false;
+  if (signature.parameters.size() != function.parameters.size()) return false;
   for (size_t i = 0; i < function.parameters.size(); ++i)
     if (signature.parameters[i].size != bytes_of(function.parameters[i])) return false;
-  return !function.result || signature.results[0].size == function.result;
+  if (signature.results.empty()) return true;
+  return signature.results.size() == 1 && signature.results[0].size == function.result;
 }
 
 }  // namespace softdev

@@ -22,7 +22,8 @@ struct BuiltinFunction {
 
 // nullptr when there is none of this name.
 const BuiltinFunction *find_builtin(std::string_view name);
-// Whether it is declared as we know it.
+// Whether it is declared as we know it. A declaration may leave the result out, as ptxas allows it
+// to; its calls leave it out then, too.
 bool declared_as(const BuiltinFunction &function, const Signature &signature);
 
 }  // namespace softdev

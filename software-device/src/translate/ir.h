@@ -125,6 +125,9 @@ enum class Op : uint8_t {
   Mbarrier,
   BulkCopy,
   BulkReduce,
+  TensorCopy,
+  TensorReduce,
+  TensorReplace,
   StoreAsync,
   ReduceAsync,
   // the shared memory of the blocks of a cluster
@@ -136,6 +139,7 @@ enum class Op : uint8_t {
   // matrices, see matrix.h
   Mma,
   MmaQuads,
+  Wgmma,
   FragmentLoad,
   FragmentStore,
   MatrixLoad,
@@ -192,6 +196,36 @@ enum class ShuffleMode : uint8_t { Up, Down, Bfly, Idx };
 enum class VoteMode : uint8_t { All, Any, Uni, Ballot };
 enum class BarrierMode : uint8_t { Sync, Arrive, Popc, And, Or };
 enum class BulkWay : uint8_t { GlobalToShared, SharedToShared, SharedToGlobal, Fill };
+// Fields of a tensor map that tensormap.replace knows, and a copy of a whole map.
+enum class TensorField : uint8_t {
+  Address,
+  Rank,
+  Box,
+  Dimension,
+  Stride,
+  Step,
+  Element,
+  Interleave,
+  Swizzle,
+  Fill,
+  Atomicity,
+  Whole,
+};
+enum class TensorWay : uint8_t { Load, Store, Prefetch };
+// Rows: four of a tensor with two dimensions, each at a place of its own (gather4, scatter4).
+enum class TensorMode : uint8_t { Tile, Rows, Im2col, Wide, Wide128 };
+// Of a copy by a tensor map, in Ir::offset. The list holds coordinates, offsets, and the mask of
+// the blocks of a multicast.
+struct TensorRequest {
+  TensorWay way = TensorWay::Load;
+  TensorMode mode = TensorMode::Tile;
+  uint8_t rank = 0;         // 1 to 5
+  uint8_t coordinates = 0;  // as many, but for Rows
+  uint8_t offsets = 0;      // 16-bit offsets of the pixels; Wide: pixels behind them, and an offset
+  bool multicast = false;
+  uint8_t unused[2] = {};
+};
+static_assert(sizeof(TensorRequest) == 8);
 enum class MbarrierMode : uint8_t {
   Init,
   Inval,

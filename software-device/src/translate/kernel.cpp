@@ -221,7 +221,8 @@ class Builder final : public Surroundings {
         auto special = static_cast<Special>(constant.payload);
         if (special == Special::Envreg1 || special == Special::Envreg2)
           out_->uses_grid_workspace = true;
-        if (special == Special::ReservedBegin || special == Special::ReservedEnd)
+        if (special == Special::ReservedBegin || special == Special::ReservedEnd ||
+            special == Special::AggregateShared)
           out_->reserved_shared = kReservedShared;
       }
       for (const CallSite &site : lowered_[i]->calls) {

@@ -58,6 +58,7 @@ bool is_pure(Op op) {
     case Op::Mbarrier:
     case Op::Mma:
     case Op::MmaQuads:
+    case Op::Wgmma:
     case Op::FragmentLoad:
     case Op::FragmentStore:
     case Op::MatrixLoad:
@@ -65,6 +66,9 @@ bool is_pure(Op op) {
     case Op::MatrixMove:
     case Op::BulkCopy:
     case Op::BulkReduce:
+    case Op::TensorCopy:
+    case Op::TensorReduce:
+    case Op::TensorReplace:
     case Op::StoreAsync:
     case Op::ReduceAsync:
     case Op::MapShared:  // it may fault

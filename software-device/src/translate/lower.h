@@ -40,9 +40,9 @@ inline bool is_signed(Type type) {
   return type == Type::S8 || type == Type::S16 || type == Type::S32 || type == Type::S64;
 }
 
-// The type of bits for 2, 4 or 8 bytes.
+// The type of bits for 1, 2, 4 or 8 bytes.
 inline Type untyped(unsigned size) {
-  return size == 2 ? Type::B16 : size == 4 ? Type::B32 : Type::B64;
+  return size == 1 ? Type::B8 : size == 2 ? Type::B16 : size == 4 ? Type::B32 : Type::B64;
 }
 
 inline uint32_t align_up(uint32_t value, uint32_t align) {
@@ -195,7 +195,6 @@ class Lowering {
   bool wide_register(const OperandSyntax &operand, Value out[2]);
   bool cvta();
   bool isspacep();
-  bool convert_value(Type to, Type from, Value in, Value out, const Ir &flags);
   bool fill(Value destination, unsigned size, Type type, const Value &source);
   // lower_memory.cpp
   const OperandSyntax &only_element(const OperandSyntax &operand, unsigned vector) const;
@@ -220,7 +219,14 @@ class Lowering {
   bool take_reduction(Ir *ir);
   bool cluster_address();
   bool cluster_launch();
+  // tensor/
+  bool tensor_copy(bool reduce);
   bool tensor_map();
+  bool copy_tensor_map();
+  bool take_tensor_mode(bool to_global, TensorRequest *request);
+  bool tensor_map_place(const OperandSyntax &operand, TensorRequest *request,
+                        std::vector<Value> *values, Value *map);
+  bool plain_address(const OperandSyntax &operand, Space space, Value *out);
   bool shared_address(const OperandSyntax &operand, SharedWindow window, Value *out);
   SharedWindow take_shared_window();
   // lower_texture.cpp
@@ -280,6 +286,11 @@ class Lowering {
   bool wmma_fragment(bool load);
   bool mma();
   bool wmma();
+  // lower_wgmma.cpp
+  bool wgmma();
+  bool register_count();
+  bool take_sign(const OperandSyntax &operand, bool *negative);
+  bool take_flag(const OperandSyntax &operand, bool *flag);
   bool matrix_rows();
   bool move_matrix();
 

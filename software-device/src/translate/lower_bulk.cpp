@@ -17,7 +17,7 @@ bool Lowering::bulk_copy(bool reduce) {
     return modifiers_done() && expect_operands(1) &&
            immediate_bits(operand(0), Type::U32, &ignored);
   }
-  if (take("tensor")) return tensor_map();
+  if (take("tensor")) return tensor_copy(reduce);
   bool policy = take("L2::cache_hint");
   Ir ir = make(reduce ? Op::BulkReduce : Op::BulkCopy);
   Ir from = ir;
@@ -60,16 +60,7 @@ bool Lowering::bulk_copy(bool reduce) {
   auto place = [&](const OperandSyntax &operand, bool in_global, bool in_cluster, Value *out) {
     if (!in_global)
       return shared_address(operand, in_cluster ? SharedWindow::Cluster : SharedWindow::Block, out);
-    Ir at = make(Op::Add);
-    if (!address(operand, Space::Global, 1, &at)) return false;
-    *out = at.a;
-    if (at.offset == 0) return true;
-    at.b = bits(static_cast<uint64_t>(at.offset), 8);
-    at.offset = 0;
-    at.type = Type::U64;
-    *out = at.d = temporary(Type::B64);
-    emit(at);
-    return true;
+    return plain_address(operand, Space::Global, out);
   };
   if (!place(operand(0), to_global, cluster, &ir.a) ||
       !place(operand(1), global && !to_global, false, &ir.b) ||
@@ -91,6 +82,21 @@ bool Lowering::bulk_copy(bool reduce) {
     ir.list_count = 1;
   }
   emit(ir);
+  return true;
+}
+
+// The address of an operand, its offset added.
+bool Lowering::plain_address(const OperandSyntax &operand, Space space, Value *out) {
+  Ir at = make(Op::Add);
+  if (!address(operand, space, 1, &at)) return false;
+  if (!at.a || at.type2 != Type::U64) return refuse("this place has no address of 64 bits");
+  *out = at.a;
+  if (at.offset == 0) return true;
+  at.b = bits(static_cast<uint64_t>(at.offset), 8);
+  at.offset = 0;
+  at.type = Type::U64;
+  *out = at.d = temporary(Type::B64);
+  emit(at);
   return true;
 }
 
@@ -200,10 +206,6 @@ bool Lowering::cluster_launch() {
   ir.list_count = 2;
   emit(ir);
   return true;
-}
-
-bool Lowering::tensor_map() {
-  return refuse("copies by tensor maps (TMA) are not supported by this device");
 }
 
 bool Lowering::take_reduction(Ir *ir) {

@@ -5,18 +5,11 @@
 #include "translate/lower.h"
 
 namespace softdev {
-namespace {
-
-Type untyped_in_memory(unsigned size) {
-  return size == 1 ? Type::B8 : size == 2 ? Type::B16 : size == 4 ? Type::B32 : Type::B64;
-}
-
-}  // namespace
 
 // A load or a store of what lies at `offset` of the frame.
 Ir Lowering::frame_access(Op op, uint32_t offset, unsigned size, const Value &value) const {
   Ir ir = make(op);
-  ir.type = untyped_in_memory(size);
+  ir.type = untyped(size);
   ir.space = Space::Local;
   ir.type2 = Type::U64;
   ir.offset = offset;

@@ -145,7 +145,7 @@ bool Lowering::hint() {
   return refuse("unknown hint");
 }
 
-// What only machines with tensor memory or register pools have.
+// What only machines with tensor memory have.
 bool Lowering::unsupported() {
   return refuse("'" + std::string(statement_->opcode) + "' is not supported by this device");
 }

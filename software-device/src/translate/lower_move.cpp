@@ -34,8 +34,7 @@ bool Lowering::mov() {
       Value value;
       unsigned part_size = 0;
       if (pack) {
-        if (!source_wide(part, element == 1 ? Type::U8 : untyped(element), &value, &part_size))
-          return false;
+        if (!source_wide(part, untyped(element), &value, &part_size)) return false;
       } else if (part.kind == OperandSyntax::Sink) {
         part_size = element < 2 ? 2 : element;
         if (!destination(part, part_size, &value)) return false;

@@ -85,6 +85,23 @@ struct MmaForm {
   unsigned d_registers() const { return rows * columns * (half_d ? 1u : 2u); }
 };
 
+// wgmma: d = a * b, or d + a * b where a predicate says so. Each warp makes its 16 rows of D. The
+// instruction's list: registers of d, of a if it is not in shared memory, and of d as a source.
+struct WgmmaForm {
+  Element a = Element::None, b = Element::None;
+  uint8_t columns = 1;      // blocks of D along n
+  uint8_t a_registers = 0;  // 4, or 0: in shared memory
+  bool half_d : 1 = false;
+  bool saturate : 1 = false;
+  bool negate : 1 = false;                      // the products
+  bool turn_a : 1 = false, turn_b : 1 = false;  // m or n lies side by side in memory, not k
+  bool drop_d : 1 = false;                      // the predicate says the contrary
+  uint8_t padding : 2 = 0;
+  uint8_t unused[3] = {};
+
+  unsigned d_registers() const { return 2 * columns * (half_d ? 1u : 2u); }
+};
+
 // wmma.load, wmma.store
 struct FragmentForm {
   enum Matrix : uint8_t { A, B, C };

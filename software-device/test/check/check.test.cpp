@@ -62,7 +62,7 @@ const std::string kGood =
     ".visible .entry _Z4goodPf(.param .u64 a)\n{\n  ret;\n}\n";
 const std::string kMixed = kGood +
                            ".visible .entry bad()\n{\n"
-                           "  wgmma.fence.sync.aligned;\n  ret;\n}\n";
+                           "  tcgen05.wait::ld.sync.aligned;\n  ret;\n}\n";
 
 template <class T>
 void put(std::string *out, T value) {
@@ -153,7 +153,7 @@ std::string compressed_program() {
 void ptx(void **) {
   expect(file("good.ptx", kGood), 0, {"good.ptx: 1 module, 1 kernel: 1 translated, 0 refused\n"});
   expect(file("mixed.ptx", kMixed), 1,
-         {"2 kernels: 1 translated, 1 refused\n", "  refused     bad: ", "wgmma", "line 10"});
+         {"2 kernels: 1 translated, 1 refused\n", "  refused     bad: ", "tcgen05", "line 10"});
   expect("--all " + folder + "/mixed.ptx", 1, {"  translated  good(float*) ("});
 }
 

@@ -1,5 +1,6 @@
 // What kernels may touch: the bytes of allocations and no others, whatever gave them out. Run a
-// second time without SOFTWARE_DEVICE_CHECKS=exact, where only whole pages are told apart.
+// second time without SOFTWARE_DEVICE_CHECKS=exact, where only whole pages are told apart,
+// and units of shared memory.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,6 +22,12 @@ const char kTouch[] = R"(
   ld.param.u64 %d0, [at]; ld.global.u32 %r0, [%d0]; ret; }
 .visible .entry write4(.param .u64 at) { .reg .b32 %r<2>; .reg .b64 %d<2>;
   ld.param.u64 %d0, [at]; mov.u32 %r0, 7; st.global.u32 [%d0], %r0; ret; }
+.extern .shared .align 4 .b8 box[];
+.visible .entry shared4(.param .u64 at) { .reg .b32 %r<3>; .reg .b64 %d<2>;
+  ld.param.u64 %d0, [at]; cvt.u32.u64 %r0, %d0; mov.u32 %r1, box; add.s32 %r0, %r0, %r1;
+  ld.shared.u32 %r2, [%r0]; ret; }
+.visible .entry units(.param .u64 at) { .reg .b32 %r<2>; .reg .b64 %d<2>;
+  ld.param.u64 %d0, [at]; mov.u32 %r0, %total_smem_size; st.global.u32 [%d0], %r0; ret; }
 )";
 
 bool exact() {
@@ -38,10 +45,10 @@ class Probe {
     OK(cuCtxPopCurrent_v2(nullptr));
   }
   ~Probe() { cuCtxDestroy_v2(context_); }
-  CUresult run(const char *name, CUdeviceptr at, CUstream stream = nullptr) {
+  CUresult run(const char *name, CUdeviceptr at, CUstream stream = nullptr, unsigned shared = 0) {
     OK(cuCtxPushCurrent_v2(context_));
     void *parameters[] = {&at};
-    OK(cuLaunchKernel(kernel(module, name), 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr));
+    OK(cuLaunchKernel(kernel(module, name), 1, 1, 1, 1, 1, 1, shared, stream, parameters, nullptr));
     CUresult result = cuCtxSynchronize();
     EXPECT(result, cuCtxSynchronize());  // it stays
     OK(cuCtxPopCurrent_v2(nullptr));
@@ -258,6 +265,27 @@ void addresses_of_nobody(void **) {
     Probe().expect_fault("write4", at);
 }
 
+// A GPU hands it out in units, and tells a kernel how much it has by these.
+void ends_of_shared_memory(void **) {
+  int major;
+  OK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+  const unsigned unit = major < 8 ? 256 : 128;
+  Probe good;
+  CUdeviceptr out;
+  OK(cuMemAlloc_v2(&out, 4));
+  for (unsigned asked : {4u, 8u, 252u, 256u, 260u, 48u << 10}) {
+    const unsigned in_units = (asked + unit - 1) / unit * unit, end = exact() ? asked : in_units;
+    OK(good.run("shared4", end - 4, nullptr, asked));
+    Probe bad;
+    EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, bad.run("shared4", end, nullptr, asked));
+    OK(good.run("units", out, nullptr, asked));
+    uint32_t told;
+    OK(cuMemcpyDtoH_v2(&told, out, 4));
+    assert_int_equal(told, in_units);
+  }
+  OK(cuMemFree_v2(out));
+}
+
 }  // namespace
 
 #undef TEST
@@ -265,11 +293,17 @@ void addresses_of_nobody(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      TEST(ends_of_allocations), TEST(other_kinds_of_memory),
-      TEST(registered_memory),   TEST(neighbours),
-      TEST(refused_before),      TEST(freed_memory),
-      TEST(freed_in_a_stream),   TEST(alignment),
-      TEST(constants),           TEST(addresses_of_nobody),
+      TEST(ends_of_allocations),
+      TEST(other_kinds_of_memory),
+      TEST(registered_memory),
+      TEST(neighbours),
+      TEST(refused_before),
+      TEST(freed_memory),
+      TEST(freed_in_a_stream),
+      TEST(alignment),
+      TEST(constants),
+      TEST(addresses_of_nobody),
+      TEST(ends_of_shared_memory),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -65,7 +65,7 @@ void events_of_launches(void **) {
   OK(cuEventSynchronize(event));
   attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT;
   attribute.value.programmaticEvent.event = timed;
-  EXPECT(CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx(&config, nothing, nullptr, nullptr));
+  EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuLaunchKernelEx(&config, nothing, nullptr, nullptr));
   attribute.value.programmaticEvent.event = nullptr;
   EXPECT(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernelEx(&config, nothing, nullptr, nullptr));
   OK(cuEventDestroy_v2(event));

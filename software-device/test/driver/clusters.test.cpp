@@ -97,12 +97,15 @@ void clusters(void **) {
   int value = 0;
   OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, fixed));
   assert_int_equal(value, 2);
-  EXPECT(CUDA_ERROR_NOT_PERMITTED,
+  EXPECT(CUDA_ERROR_INVALID_VALUE,
          cuFuncSetAttribute(fixed, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 4));
   OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET,
                         kernel(module, "must")));
   assert_int_equal(value, 1);
   OK(cuFuncSetAttribute(rank, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 4));
+  EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE, launch(rank, 16, 0, parameters));
+  OK(cuFuncSetAttribute(rank, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT, 1));
+  OK(cuFuncSetAttribute(rank, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH, 1));
   OK(launch(rank, 16, 0, parameters));
   OK(cuMemcpyDtoH_v2(back, out, sizeof back));
   for (uint32_t i = 0; i < 16; ++i) assert_int_equal(back[i], 0x400 | i % 4);

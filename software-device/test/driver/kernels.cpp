@@ -60,7 +60,7 @@ DONE:
 {
   .reg .b32 %r<3>;
   mov.u32 %r1, 1;
-  setmaxnreg.inc.sync.aligned.u32 40;
+  tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
   ret;
 }
 )";

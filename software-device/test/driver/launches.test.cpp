@@ -87,7 +87,7 @@ void launch_attributes(void **) {
   attributes[1].value.clusterDim.y = attributes[1].value.clusterDim.z = 1;
   OK(cuLaunchKernelEx(&config, nothing, nullptr, nullptr));
   attributes[1].value.clusterDim.y = 0;
-  EXPECT(CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx(&config, nothing, nullptr, nullptr));
+  EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE, cuLaunchKernelEx(&config, nothing, nullptr, nullptr));
   OK(cuCtxSynchronize());
 }
 
@@ -199,7 +199,7 @@ void an_unknown_instruction_is_refused(void **) {
   unlink(path);
   EXPECT(CUDA_ERROR_NOT_SUPPORTED, result);
   assert_non_null(strstr(text, "unknown"));
-  assert_non_null(strstr(text, "setmaxnreg.inc.sync.aligned.u32"));
+  assert_non_null(strstr(text, "tcgen05.relinquish_alloc_permit"));
   assert_non_null(strpbrk(text, "0123456789"));
   OK(launch(nothing, 1, 1, 0, nullptr));
   OK(cuCtxSynchronize());

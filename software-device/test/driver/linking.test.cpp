@@ -206,13 +206,125 @@ void bad_inputs_are_refused(void **) {
   EXPECT(CUDA_ERROR_INVALID_VALUE, cuLinkCreate_v2(1, nullptr, nullptr, &link));
 }
 
+// Each block writes a word, and behind the barrier each thread adds all up; rounds of that. Where a
+// thread finds out that its size, rank or an error is not what it should be, it writes 0.
+constexpr char kGrid[] = HEADER R"(
+.extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 scope);
+.extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 handle, .param .b32 flags);
+.extern .func (.param .b32 r) cudaCGSynchronizeGrid(.param .b64 handle, .param .b32 flags);
+.extern .func (.param .b32 r) cudaCGGetSize(.param .b64 n, .param .b64 grids, .param .b64 handle);
+.extern .func (.param .b32 r) cudaCGGetRank(.param .b64 n, .param .b64 grid, .param .b64 handle);
+.visible .entry run(.param .u64 words, .param .u64 out)
+{
+  .local .align 4 .b8 told[16];
+  .reg .pred %p<4>;
+  .reg .b32 %r<16>;
+  .reg .b64 %rd<12>;
+  ld.param.u64 %rd1, [words];
+  ld.param.u64 %rd2, [out];
+  cvta.local.u64 %rd6, told;
+  add.u64 %rd7, %rd6, 4;
+  mov.u32 %r1, 1;
+  call (%rd3), cudaCGGetIntrinsicHandle, (%r1);
+  mov.u32 %r1, 2;  // no scope that there is
+  call (%rd4), cudaCGGetIntrinsicHandle, (%r1);
+  setp.ne.u64 %p3, %rd4, 0;
+  mov.u32 %r1, 0;
+  call (%r2), cudaCGSynchronize, (%rd4, %r1);
+  setp.ne.or.u32 %p3, %r2, 1, %p3;
+  call (%r2), cudaCGGetSize, (%rd6, %rd7, %rd3);
+  setp.ne.or.u32 %p3, %r2, 0, %p3;
+  ld.local.u32 %r3, [told];
+  setp.ne.or.u32 %p3, %r3, 384, %p3;
+  ld.local.u32 %r3, [told+4];
+  setp.ne.or.u32 %p3, %r3, 1, %p3;
+  add.u64 %rd6, %rd6, 8;
+  add.u64 %rd7, %rd7, 8;
+  call (%r2), cudaCGGetRank, (%rd6, %rd7, %rd3);
+  setp.ne.or.u32 %p3, %r2, 0, %p3;
+  ld.local.u32 %r14, [told+8];
+  ld.local.u32 %r3, [told+12];
+  setp.ne.or.u32 %p3, %r3, 0, %p3;
+  div.u32 %r4, %r14, 64;  // the block
+  mov.u32 %r5, 0;
+  mov.u32 %r6, 0;
+round:
+  mul.wide.u32 %rd8, %r4, 4;
+  add.u64 %rd8, %rd1, %rd8;
+  mad.lo.u32 %r7, %r6, 10, %r4;
+  st.global.u32 [%rd8], %r7;
+  call (%r2), cudaCGSynchronize, (%rd3, %r1);
+  setp.ne.or.u32 %p3, %r2, 0, %p3;
+  mov.u32 %r8, 0;
+sum:
+  mul.wide.u32 %rd8, %r8, 4;
+  add.u64 %rd8, %rd1, %rd8;
+  ld.volatile.global.u32 %r9, [%rd8];
+  add.u32 %r5, %r5, %r9;
+  add.u32 %r8, %r8, 1;
+  setp.lt.u32 %p1, %r8, 6;
+  @%p1 bra sum;
+  call (%r2), cudaCGSynchronizeGrid, (%rd3, %r1);
+  setp.ne.or.u32 %p3, %r2, 0, %p3;
+  add.u32 %r6, %r6, 1;
+  setp.lt.u32 %p1, %r6, 3;
+  @%p1 bra round;
+  selp.u32 %r5, 0, %r5, %p3;
+  mul.wide.u32 %rd8, %r14, 4;
+  add.u64 %rd8, %rd2, %rd8;
+  st.global.u32 [%rd8], %r5;
+  ret;
+}
+)";
+
+void expect_grid(const void *image) {
+  enum { kBlocks = 6, kThreads = kBlocks * 64, kSum = 3 * (0 + 1 + 2 + 3 + 4 + 5) + 60 * (1 + 2) };
+  CUmodule module;
+  OK(cuModuleLoadData(&module, image));
+  CUdeviceptr words, out;
+  OK(cuMemAlloc_v2(&words, kBlocks * 4));
+  OK(cuMemAlloc_v2(&out, kThreads * 4));
+  void *parameters[] = {&words, &out};
+  OK(cuLaunchCooperativeKernel(kernel(module, "run"), 3, 1, 2, 8, 4, 2, 0, nullptr, parameters));
+  std::vector<uint32_t> sums(kThreads);
+  OK(cuMemcpyDtoH_v2(sums.data(), out, kThreads * 4));
+  for (uint32_t sum : sums) assert_int_equal(sum, kSum);
+  OK(cuMemFree_v2(out));
+  OK(cuMemFree_v2(words));
+  OK(cuModuleUnload(module));
+}
+
+// As Numba has them, whose kernels are linked with libcudadevrt: that has machine code alone.
+void grids_wait_for_themselves(void **) {
+  Log log;
+  CUlinkState link = begin(&log);
+  OK(add(link, kGrid, "grid"));
+  OK(add(link, kCallee, "another"));
+  void *cubin;
+  size_t size;
+  OK(cuLinkComplete(link, &cubin, &size));
+  expect_grid(cubin);
+
+  std::vector<uint8_t> copy(static_cast<uint8_t *>(cubin), static_cast<uint8_t *>(cubin) + size);
+  OK(cuLinkDestroy(link));
+  OK(cuLinkCreate_v2(0, nullptr, nullptr, &link));
+  OK(cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, copy.data(), copy.size(), "again", 0, nullptr,
+                      nullptr));
+  OK(cuLinkComplete(link, &cubin, nullptr));
+  expect_grid(cubin);
+  OK(cuLinkDestroy(link));
+
+  // A program of one piece, as nvcc -rdc=true makes it.
+  expect_grid(kGrid);
+}
+
 }  // namespace
 
 int main() {
   const CMUnitTest tests[] = {
       TEST(texts_become_one_program), TEST(files_are_inputs_too),
       TEST(what_is_missing_is_named), TEST(what_is_there_twice_is_named),
-      TEST(bad_inputs_are_refused),
+      TEST(bad_inputs_are_refused),   TEST(grids_wait_for_themselves),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

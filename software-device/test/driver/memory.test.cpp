@@ -226,6 +226,38 @@ void pools(void **) {
   OK(cuStreamDestroy_v2(stream));
 }
 
+// Where CUDA has pools and this device does not is told from where it has none.
+void places_without_pools(void **) {
+  struct {
+    CUmemLocationType place;
+    int id;
+    CUresult result;
+  } places[] = {
+      {CU_MEM_LOCATION_TYPE_HOST, 0, CUDA_ERROR_NOT_SUPPORTED},
+      {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0, CUDA_ERROR_NOT_SUPPORTED},
+      {CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN, 0, CUDA_ERROR_NOT_SUPPORTED},
+      {CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0, CUDA_ERROR_INVALID_VALUE},
+      {CU_MEM_LOCATION_TYPE_INVISIBLE, -2, CUDA_ERROR_INVALID_VALUE},
+      {CU_MEM_LOCATION_TYPE_NONE, 0, CUDA_ERROR_INVALID_VALUE},
+      {static_cast<CUmemLocationType>(77), 0, CUDA_ERROR_INVALID_VALUE},
+      {CU_MEM_LOCATION_TYPE_DEVICE, 99, CUDA_ERROR_INVALID_DEVICE},
+  };
+  CUmemoryPool pool, own;
+  CUmemPoolProps properties = {};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  OK(cuMemPoolCreate(&own, &properties));
+  for (auto &[type, id, result] : places) {
+    CUmemLocation place = {type, {id}};
+    properties.location = place;
+    EXPECT(result, cuMemPoolCreate(&pool, &properties));
+    EXPECT(result, cuMemGetDefaultMemPool(&pool, &place, CU_MEM_ALLOCATION_TYPE_PINNED));
+    EXPECT(result, cuMemGetMemPool(&pool, &place, CU_MEM_ALLOCATION_TYPE_PINNED));
+    EXPECT(result, cuMemSetMemPool(&place, CU_MEM_ALLOCATION_TYPE_PINNED, own));
+  }
+  OK(cuMemPoolDestroy(own));
+}
+
 int setup(void **) {
   setenv("SOFTWARE_DEVICE_MEMORY", "64M", 1);
   return cuInit(0);
@@ -244,6 +276,7 @@ int main() {
       TEST(large_zeroing),
       TEST(boxes),
       TEST(pools),
+      TEST(places_without_pools),
   };
   return cmocka_run_group_tests(tests, setup, nullptr);
 }

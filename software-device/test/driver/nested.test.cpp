@@ -36,7 +36,9 @@ AGAIN:
   st.global.u32 [%d1], %r1;
   ret;
 }
-.visible .entry unknown(.param .u64 out) { setmaxnreg.inc.sync.aligned.u32 40; ret; }
+.visible .entry unknown(.param .u64 out) {
+  tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned; ret;
+}
 
 // Launches f(out) in a stream; an error is kept in out[2], a success counted in out[1].
 .func start(.param .b64 f, .param .b64 out, .param .b64 stream) {

@@ -16,7 +16,7 @@ void references(void **) {
   EXPECT(CUDA_ERROR_NOT_FOUND, cuModuleGetGlobal_v2(&address, &size, module, "tex"));
   CUarray array = make_array(kSurface), back;
   EXPECT(CUDA_ERROR_INVALID_VALUE, cuTexRefGetArray(&back, reference));
-  EXPECT(CUDA_ERROR_INVALID_VALUE, cuTexRefSetArray(reference, array, 0));
+  EXPECT(CUDA_ERROR_INVALID_VALUE, cuTexRefSetArray(reference, array, 2));
   OK(cuTexRefSetArray(reference, array, 1));
   OK(cuTexRefSetAddressMode(reference, 0, CU_TR_ADDRESS_MODE_CLAMP));
   OK(cuTexRefSetAddressMode(reference, 1, CU_TR_ADDRESS_MODE_CLAMP));

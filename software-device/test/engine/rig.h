@@ -158,6 +158,8 @@ class Device {
     launch.stack_bytes = stack_bytes;
     launch.limit_ns = limit_ns;
     launch.dynamic_shared = shared;
+    launch.shared_unit = shared_unit;
+    launch.exact_shared = exact_shared;
     launch.cooperative = cooperative;
     launch.parameters = parameters.take();
     launch.memory = &memory;
@@ -194,6 +196,9 @@ class Device {
   Dim3 cluster;  // of launches to come, as what follows
   uint32_t stack_bytes = 1024;
   uint64_t limit_ns = 0;
+  // Kernels are held to the bytes of shared memory, as to those of other memory, not to its units.
+  bool exact_shared = true;
+  uint32_t shared_unit = 128;
   std::string printed;
 };
 

@@ -1,4 +1,5 @@
-// What cuGetProcAddress finds, by name, version and default stream, as runtimes of all ages ask.
+// What cuGetProcAddress finds, by name, version and default stream, as runtimes of all ages ask:
+// before cuInit, as they do, or with `started` behind it, when it is known what driver there is.
 // Each line: the name, the stream's flag, and the symbol from each version on at which it changes.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -85,9 +86,16 @@ static void tell(const char *name, uint64_t flags, int version, char *found) {
   if (before != result || older != function) strcat(found, "!");
 }
 
-int main(void) {
+int main(int count, char **words) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW);
   if (!driver) return 2;
+  if (count > 1 && strcmp(words[1], "started") == 0) {
+    int (*start)(unsigned), (*tell)(int *), version;
+    *(void **)&start = dlsym(driver, "cuInit");
+    *(void **)&tell = dlsym(driver, "cuDriverGetVersion");
+    if (start(0) || tell(&version)) return 2;
+    printf("driver %d\n", version);
+  }
   *(void **)&look_up = dlsym(driver, "cuGetProcAddress");
   *(void **)&look_up_2 = dlsym(driver, "cuGetProcAddress_v2");
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -20,7 +20,7 @@ const checks: Record<string, number> = {
   cupy_devices: 5,
   cupy_libraries: 8,
   cupy_machine_code: 3,
-  numba_kernels: 10,
+  numba_kernels: 11,
   tinygrad_training: 6,
 };
 

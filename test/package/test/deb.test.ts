@@ -130,6 +130,7 @@ t.test('what runs is there, and nothing else', { skip }, async (t) => {
     'build/software-device/libcuda.so',
     'build/software-device/libcuda.so.1',
     'build/software-device/software-device-check',
+    'build/software-device/software-device-nvml.so',
     'build/js/monitor/src/commands/main.js',
     'proto/control.proto',
   ]) {

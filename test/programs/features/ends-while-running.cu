@@ -44,6 +44,8 @@ void beside_waiting_work() {
   CUstream waits, goes_on;
   DRIVER(cuMemAlloc(&values, 8));
   DRIVER(cuMemsetD32(values, 0, 2));
+  // Neither the host nor the streams below wait for a fill by themselves.
+  DRIVER(cuCtxSynchronize());
   DRIVER(cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
   DRIVER(cuStreamCreate(&goes_on, CU_STREAM_NON_BLOCKING));
   DRIVER(cuStreamWaitValue32(waits, values, 1, CU_STREAM_WAIT_VALUE_GEQ));

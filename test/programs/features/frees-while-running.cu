@@ -124,7 +124,8 @@ int main() {
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  constexpr size_t page = 2 << 20;
+  size_t page;
+  DRIVER(cuMemGetAllocationGranularity(&page, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   CUmemGenericAllocationHandle handle;
   CUdeviceptr at;
   DRIVER(cuMemAddressReserve(&at, page, 0, 0, 0));

@@ -56,6 +56,8 @@ int main() {
   CUdeviceptr value;
   DRIVER(cuMemAlloc(&value, 4096));
   DRIVER(cuMemsetD32(value, 0, 1024));
+  // The stream below does not wait for the one in which memory is set.
+  DRIVER(cuCtxSynchronize());
   int *pinned;
   CHECK(cudaMallocHost(&pinned, 64));
   CUstream stream;

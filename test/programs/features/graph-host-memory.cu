@@ -68,7 +68,8 @@ static void copies_and_functions() {
   CHECK(cudaFree(device));
 }
 
-static void planes() {
+// Rows of 8 bytes of 16, `height` in each slice, four of them in all.
+static void planes(size_t height) {
   char rows[4][16], back[4][16];
   void *device;
   size_t pitch;
@@ -76,14 +77,14 @@ static void planes() {
   cudaGraph_t graph;
   CHECK(cudaGraphCreate(&graph, 0));
   cudaMemcpy3DParms copy = {};
-  copy.srcPtr = make_cudaPitchedPtr(rows, sizeof rows[0], 8, 4);
-  copy.dstPtr = make_cudaPitchedPtr(device, pitch, 8, 4);
-  copy.extent = make_cudaExtent(8, 4, 1);
+  copy.srcPtr = make_cudaPitchedPtr(rows, sizeof rows[0], 8, height);
+  copy.dstPtr = make_cudaPitchedPtr(device, pitch, 8, height);
+  copy.extent = make_cudaExtent(8, height, 4 / height);
   copy.kind = cudaMemcpyHostToDevice;
   cudaGraphNode_t up, down;
   CHECK(cudaGraphAddMemcpyNode(&up, graph, nullptr, 0, &copy));
-  copy.srcPtr = make_cudaPitchedPtr(device, pitch, 8, 4);
-  copy.dstPtr = make_cudaPitchedPtr(back, sizeof back[0], 8, 4);
+  copy.srcPtr = make_cudaPitchedPtr(device, pitch, 8, height);
+  copy.dstPtr = make_cudaPitchedPtr(back, sizeof back[0], 8, height);
   copy.kind = cudaMemcpyDeviceToHost;
   CHECK(cudaGraphAddMemcpyNode(&down, graph, &up, 1, &copy));
   cudaGraphExec_t exec;
@@ -220,7 +221,8 @@ static void allocations() {
 
 int main() {
   copies_and_functions();
-  planes();
+  planes(4);
+  planes(1);
   children();
   conditions();
   allocations();

@@ -94,6 +94,19 @@ int main() {
   printf("sum of squares: %lld, three times\n", *result);
   CHECK(cudaGraphExecDestroy(exec));
   CHECK(cudaGraphDestroy(graph));
+
+  // A launch that was captured is a node like one that was made.
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  sum<<<3, 64, 0, stream>>>(device, kCount, device_result);
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  size_t captured = 1;
+  cudaGraphNode_t node;
+  CHECK(cudaGraphGetNodes(graph, &node, &captured));
+  asked = {};
+  SHOW(cudaGraphKernelNodeGetParams(node, &asked));
+  printf("of this kernel: %d, with %u blocks\n", asked.func == reinterpret_cast<void *>(sum),
+         asked.gridDim.x);
+  CHECK(cudaGraphDestroy(graph));
   delete[] host;
   return 0;
 }

@@ -87,6 +87,9 @@ int main() {
   int value = -1;
   show("wider", cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 2), 0);
   config.numAttrs = 0;
+  show("with a width alone", cuLaunchKernelEx(&config, function, parameters, nullptr), 8);
+  show("high", cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT, 1), 0);
+  show("deep", cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH, 1), 0);
   show("as the function says", cuLaunchKernelEx(&config, function, parameters, nullptr), 8);
   show("compiled is compiled",
        cuFuncSetAttribute(compiled, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 4), 0);
@@ -135,9 +138,9 @@ int main() {
     attributes[0] = {};
     attributes[0].id = (CUlaunchAttributeID)unknown;
     refused("an unknown attribute", cuLaunchKernelEx(&config, function, parameters, nullptr),
-            CUDA_ERROR_NOT_SUPPORTED);
+            CUDA_ERROR_INVALID_VALUE);
     refused("of a cluster", cuOccupancyMaxActiveClusters(&clusters, function, &config),
-            CUDA_ERROR_NOT_SUPPORTED);
+            CUDA_ERROR_INVALID_VALUE);
     refused("of a stream",
             cuStreamSetAttribute(nullptr, (CUstreamAttrID)unknown, &attributes[0].value),
             CUDA_ERROR_INVALID_VALUE);

@@ -68,6 +68,41 @@ static void without_context() {
   TELL(cuMemcpyHtoD(memory, pinned, sizeof *pinned));
   TELL(cuMemsetD32(memory, 3, 1));
 
+  // Work of other kinds, in a stream that was made.
+  CUlaunchConfig config{};
+  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = 512;
+  config.blockDimY = config.blockDimZ = 1;
+  config.sharedMemBytes = 1024;
+  config.hStream = stream;
+  TELL(cuLaunchKernelEx(&config, kernel, arguments, nullptr));
+  config.hStream = nullptr;
+  TELL(cuLaunchKernelEx(&config, kernel, arguments, nullptr));
+  TELL(cuLaunchCooperativeKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, arguments));
+  TELL(cuLaunchHostFunc(
+      stream, [](void *at) { ++*static_cast<int *>(at); }, pinned));
+  TELL(cuMemcpyAsync(memory + 4, memory, 4, stream));
+  TELL(cuMemsetD8Async(memory + 8, 1, 4, stream));
+  CUDA_MEMCPY2D box{};
+  box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  box.srcDevice = memory;
+  box.dstDevice = memory + 32;
+  box.srcPitch = box.dstPitch = 16;
+  box.WidthInBytes = 8;
+  box.Height = 2;
+  TELL(cuMemcpy2DAsync(&box, stream));
+  TELL(cuStreamWriteValue32(stream, memory + 12, 4, 0));
+  TELL(cuStreamWaitValue32(stream, memory + 12, 4, CU_STREAM_WAIT_VALUE_GEQ));
+  unsigned long long number = 0;
+  TELL(cuStreamGetId(stream, &number));
+  TELL(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  TELL(cuMemsetD32Async(memory, 2, 1, stream));
+  CUgraph captured;
+  TELL(cuStreamEndCapture(stream, &captured));
+  TELL(cuGraphDestroy(captured));
+  TELL(cuStreamSynchronize(stream));
+  printf("called: %d, a number: %d\n", *pinned, number != 0);
+
   // Memory and what a pointer is.
   CUdeviceptr made = 0;
   TELL(cuMemAlloc(&made, 16));

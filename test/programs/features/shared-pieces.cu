@@ -117,7 +117,8 @@ int main(int argc, char **argv) {
   CUmemAllocationProp wanted = properties();
   size_t page;
   DRIVER(cuMemGetAllocationGranularity(&page, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  message.size = 2 * page;
+  const size_t least = kCount * sizeof(unsigned);
+  message.size = 2 * (page > least ? page : least);
   CUmemGenericAllocationHandle memory;
   DRIVER(cuMemCreate(&memory, message.size, &wanted, 0));
   unsigned *values = map(memory, message.size);

@@ -63,7 +63,14 @@ int main() {
   std::vector<float> in(kSize * kSize), out(in.size());
   for (size_t i = 0; i < in.size(); i++) in[i] = static_cast<float>(i);
   for (CUarray &array : arrays) DRIVER(cuArray3DCreate(&array, &of));
-  DRIVER(cuMemcpyHtoA(arrays[0], 0, in.data(), in.size() * 4));
+  CUDA_MEMCPY2D copy = {};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  copy.srcHost = in.data();
+  copy.srcPitch = copy.WidthInBytes = kSize * 4;
+  copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+  copy.dstArray = arrays[0];
+  copy.Height = kSize;
+  DRIVER(cuMemcpy2D(&copy));
   DRIVER(cuTexRefSetArray(image, arrays[0], CU_TRSA_OVERRIDE_FORMAT));
   DRIVER(cuTexRefSetAddressMode(image, 0, CU_TR_ADDRESS_MODE_CLAMP));
   DRIVER(cuTexRefSetAddressMode(image, 1, CU_TR_ADDRESS_MODE_CLAMP));
@@ -73,7 +80,12 @@ int main() {
   DRIVER(cuSurfRefGetArray(&bound, result));
   printf("the surface is the second array: %d\n", bound == arrays[1]);
   DRIVER(cuLaunchKernel(function, kSize, 1, 1, kSize, 1, 1, 0, nullptr, nullptr, nullptr));
-  DRIVER(cuMemcpyAtoH(out.data(), arrays[1], 0, out.size() * 4));
+  copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+  copy.srcArray = arrays[1];
+  copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+  copy.dstHost = out.data();
+  copy.dstPitch = copy.WidthInBytes;
+  DRIVER(cuMemcpy2D(&copy));
   for (int y = 0; y < kSize; y++)
     for (int x = 0; x < kSize; x++)
       if (out[y * kSize + x] != in[x * kSize + y]) {

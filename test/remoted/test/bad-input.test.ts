@@ -83,7 +83,7 @@ t.test('an instruction the device does not know', { skip: noPrograms }, async (t
   const run = await remoted(testProgram('unsupported-instruction'), server.address);
   t.equal(run.stdout, 'refused: CUDA_ERROR_NOT_SUPPORTED\ngood: 42\n');
   // The log names the instruction, and the kernel.
-  await server.logged(/setmaxnreg/);
+  await server.logged(/tcgen05/);
   await server.logged(/refused/);
   await stillServes(t);
 });

@@ -74,9 +74,7 @@ for (const [way, shows] of [
       await until(async () => {
         const { sessions, gpus } = await ask<View>('GET', 'state');
         const [session] = sessions;
-        return (
-          session !== undefined && session.share.received > 0 && (gpus[0]?.share.busy ?? 0) > 0
-        );
+        return (session?.share.received ?? 0) > 0 && (gpus[0]?.share.busy ?? 0) > 0;
       });
       const { sessions } = await ask<View>('GET', 'state');
       t.ok((sessions[0]?.share.deviceNs ?? 0) > 1e7, 'its time is counted while it runs');
@@ -113,6 +111,20 @@ t.test('a kernel that runs for too long', { skip: noPrograms }, async (t) => {
     /"level":40[^\n]*"reason":"limit"[^\n]*a kernel has run for more than 1 .*spin/,
   );
   await stillServes(t, server);
+});
+
+t.test('a program that has gone while its kernel runs', { skip: noPrograms }, async (t) => {
+  const server = await startServer({ args: ['--device', 'software', '--http', '127.0.0.1:0'] });
+  t.teardown(() => server.stop());
+  const ask = api(server);
+  const { run, end } = await begin(server, 'waits');
+  run.kill('SIGKILL');
+  await end;
+  const sessions = async () => (await ask<View>('GET', 'state')).sessions;
+  await until(async () => (await sessions())[0]?.state === 'ending');
+  // Who comes waits a moment for its memory, and does with less then.
+  await stillServes(t, server);
+  t.match(await sessions(), [{ state: 'ending' }], 'it is still there');
 });
 
 t.test('a program that does nothing', { skip: noPrograms }, async (t) => {

@@ -28,7 +28,9 @@ for (const newProcess of ['never', 'tenant']) {
     );
     writeFileSync(file, `version: v1\ntenants:\n${entries.join('')}`);
     const args = ['--device', 'software', '--servers-per-gpu', '1', '--tenants', file];
-    const server = await startServer({ args: [...args, '--new-process', newProcess] });
+    // Nothing is overwritten but by us.
+    const env = { SOFTWARE_DEVICE_TRAITS: 'residue' };
+    const server = await startServer({ args: [...args, '--new-process', newProcess], env });
     t.teardown(() => server.stop());
     const run = async (program: string, what: string, token: string) => {
       const env = { OUTBOARD_TOKEN: token };

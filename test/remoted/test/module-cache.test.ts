@@ -1,5 +1,6 @@
 // Modules on disk: a server that starts again knows what programs sent to the one before, believes
 // nothing that is damaged, and keeps no more than it was told to.
+import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
   mkdirSync,
@@ -42,6 +43,20 @@ function theImage(t: Test, folder: string): string {
   t.same(others, []);
   return path.join(folder, name);
 }
+
+/** Bytes of device code that a program was built with. */
+function builtWith(name: string): number {
+  const sections = execFileSync('readelf', ['-SW', testProgram(name)], { encoding: 'utf8' });
+  const [, size = ''] = /\.nv_fatbin +PROGBITS +\S+ +\S+ +(\S+)/.exec(sections) ?? [];
+  return Number.parseInt(size, 16);
+}
+
+t.test('only what the device can use is sent', { skip: noPrograms }, async (t) => {
+  const name = 'several-architectures';
+  const { imageBytes } = await run(t, path.join(t.testdir(), 'modules'), name);
+  t.ok(imageBytes > 0, 'its module is sent');
+  t.ok(imageBytes < builtWith(name) / 4, `${imageBytes} of ${builtWith(name)} bytes`);
+});
 
 t.test('a known module is not sent again after a restart', { skip: noPrograms }, async (t) => {
   const folder = path.join(t.testdir(), 'a', 'b');

@@ -1,6 +1,7 @@
 // The backbone: the same CUDA program, natively on the software device and remoted, gives the same.
 import t from 'tap';
 import { listPrograms } from '../../../examples/build.mjs';
+import { onDevice } from '../../support/device.js';
 import { plainPrograms } from '../../support/features.js';
 import { noPrograms, root } from '../../support/paths.js';
 import { example, native, remoted, testProgram } from '../../support/program.js';
@@ -39,7 +40,7 @@ for (const program of plainPrograms) {
 
 // A heap that a kernel has used cannot be resized: a context does not serve another session then.
 t.test('a heap of its own for each program', { skip: noPrograms }, async (t) => {
-  const args = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '1'];
+  const args = [...onDevice, '--gpus', '1', '--servers-per-gpu', '1'];
   const alone = await startServer({ args });
   t.teardown(() => alone.stop());
   for (const name of ['virtual-functions', 'device-heap', 'virtual-functions', 'device-heap']) {

@@ -4,7 +4,7 @@ import t from 'tap';
 import { listPrograms } from '../../../examples/build.mjs';
 import { quotaPolicies } from '../../../monitor/policies/index.js';
 import { noPrograms, root } from '../../support/paths.js';
-import { example, native, remoted } from '../../support/program.js';
+import { example, native, remoted, testProgram } from '../../support/program.js';
 import { startServer } from '../../support/server.js';
 
 const programs = listPrograms(`${root}/examples`);
@@ -36,6 +36,21 @@ for (const policy of quotaPolicies.keys()) {
       }
     }
     t.notMatch(server.log(), /"level":(50|60)/, 'the server has met no error');
+  });
+}
+
+// A driver may call all functions of a process one after the other.
+for (const policy of ['device-time', 'host-time']) {
+  t.test(`functions beside what ${policy} holds`, { skip: noPrograms }, async (t) => {
+    const server = await startServer({
+      args: ['--device', 'software', '--servers-per-gpu', '2', '--quota', policy],
+      env: { SOFTWARE_DEVICE_TRAITS: 'serial-host-functions' },
+    });
+    t.teardown(() => server.stop());
+    const there = await remoted(testProgram('held-beside-functions'), server.address, {
+      env: { OUTBOARD_SHARE: '5:5' },
+    });
+    t.same([there.code, there.stdout], [0, 'counted: 600\n'], there.stderr);
   });
 }
 

@@ -1,6 +1,7 @@
 // Sequences of driver calls do the same natively and remoted, call by call (test/sequences).
 import path from 'node:path';
 import t, { type Test } from 'tap';
+import { onDevice, onlySoftware } from '../../support/device.js';
 import { build } from '../../support/paths.js';
 import { native, type Outcome, remoted } from '../../support/program.js';
 import { startServer } from '../../support/server.js';
@@ -10,9 +11,9 @@ const [from = 1, to = 60] = (process.env['SEQUENCES'] ?? '1-60').split('-').map(
 const seeds = Array.from({ length: to - from + 1 }, (_, i) => String(from + i));
 
 const gpusOfOne = (gpus: number) => {
-  return ['--device', 'software', '--gpus', `${gpus}`, '--servers-per-gpu', '1'];
+  return [...onDevice, '--gpus', `${gpus}`, '--servers-per-gpu', '1'];
 };
-const oneGpu = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '2'];
+const oneGpu = [...onDevice, '--gpus', '1', '--servers-per-gpu', '2'];
 
 /** The lines around the first that differs: after it the two have different objects. */
 function difference(here: Outcome, there: Outcome) {
@@ -30,13 +31,15 @@ function difference(here: Outcome, there: Outcome) {
 interface Where {
   /** Of the servers' devices. */
   env?: Record<string, string>;
+  /** The same of the device that a program has natively. */
+  native?: Record<string, string>;
   /** Each on a server of its own. */
   devices?: number;
   /** All on one server, where they reach each other's memory. */
   peers?: boolean;
 }
 
-async function compare(t: Test, { env = {}, devices = 1, peers = false }: Where) {
+async function compare(t: Test, { env = {}, native: told, devices = 1, peers = false }: Where) {
   const servers = await Promise.all(
     peers
       ? [startServer({ env, args: gpusOfOne(devices) })]
@@ -47,7 +50,10 @@ async function compare(t: Test, { env = {}, devices = 1, peers = false }: Where)
   try {
     for (const seed of seeds) {
       const args = [seed, '300', asMany, ...(peers ? ['peers'] : [])];
-      const here = await native(program, { args, env: { SOFTWARE_DEVICE_GPUS: asMany } });
+      const here = await native(program, {
+        args,
+        env: { ...told, SOFTWARE_DEVICE_GPUS: asMany },
+      });
       t.same(
         { code: here.code, signal: here.signal },
         { code: 0, signal: null },
@@ -65,21 +71,29 @@ async function compare(t: Test, { env = {}, devices = 1, peers = false }: Where)
 
 t.test('in order', { timeout: 3_600_000 }, (t) => compare(t, {}));
 
-t.test('on a device that reorders what CUDA leaves unordered', { timeout: 3_600_000 }, (t) =>
+/** Reordering and a number of devices are what the software device is told. */
+const elsewhere = { timeout: 3_600_000, skip: onlySoftware };
+
+t.test('on a device that reorders what CUDA leaves unordered', elsewhere, (t) =>
   compare(t, { env: { SOFTWARE_DEVICE_DISORDER: '5' } }),
 );
 
-t.test('on two devices', { timeout: 3_600_000 }, (t) => compare(t, { devices: 2 }));
+t.test('on a device that behaves as NVIDIA’s driver does', elsewhere, (t) => {
+  const traits = { SOFTWARE_DEVICE_TRAITS: 'nvidia-like' };
+  return compare(t, { env: traits, native: traits });
+});
 
-t.test('on three that reorder it', { timeout: 3_600_000 }, (t) =>
+t.test('on two devices', elsewhere, (t) => compare(t, { devices: 2 }));
+
+t.test('on three that reorder it', elsewhere, (t) =>
   compare(t, { devices: 3, env: { SOFTWARE_DEVICE_DISORDER: '6' } }),
 );
 
-t.test('on two devices that reach each other', { timeout: 3_600_000 }, (t) =>
+t.test('on two devices that reach each other', elsewhere, (t) =>
   compare(t, { devices: 2, peers: true }),
 );
 
-t.test('on three that reach each other and reorder', { timeout: 3_600_000 }, (t) =>
+t.test('on three that reach each other and reorder', elsewhere, (t) =>
   compare(t, { devices: 3, peers: true, env: { SOFTWARE_DEVICE_DISORDER: '6' } }),
 );
 

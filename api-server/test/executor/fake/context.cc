@@ -31,8 +31,12 @@ EXPORT CUresult cuInit(unsigned) {
   ENTER;
   return CUDA_SUCCESS;
 }
+EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice, unsigned) {
+  ENTER;
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuDriverGetVersion(int *version) {
-  *version = 13000;
+  *version = driver_version;
   return CUDA_SUCCESS;
 }
 // It knows few, one of them newer than any header, and calls that one more than is sent of a text.
@@ -77,15 +81,22 @@ EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice) {
   snprintf(name, static_cast<size_t>(size), "Fake device");
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice) {
+EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
   ENTER;
-  memset(uuid, 7, sizeof *uuid);
+  memset(uuid, 7 + device, sizeof *uuid);
+  return CUDA_SUCCESS;
+}
+// The second is an instance in MIG mode.
+EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
+  ENTER;
+  memset(uuid, device == 0 ? 7 : 100, sizeof *uuid);
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice) {
   ENTER;
   if (attribute == 17) return CUDA_ERROR_INVALID_VALUE;
-  *value = static_cast<int>(attribute) * 2;
+  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_MODE ? compute_mode.load()
+                                                         : static_cast<int>(attribute) * 2;
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice) {
@@ -136,6 +147,12 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
   ENTER;
   *free = memory_total - memory_used;
   *total = memory_total;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *,
+                                              CUmemAllocationGranularity_flags) {
+  ENTER;
+  *granularity = 2 << 20;
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemAddressReserve(CUdeviceptr *address, size_t size, size_t, CUdeviceptr hint,

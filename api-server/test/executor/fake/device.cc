@@ -36,6 +36,8 @@ unsigned dirty = 0;
 CUresult sticky = CUDA_SUCCESS;
 bool tamed = false;
 double clock_ms = -1;
+std::atomic<int> driver_version{13000};
+std::atomic<int> compute_mode{CU_COMPUTEMODE_DEFAULT};
 
 CUresult enter(const char *function) {
   ++call_counts[function];
@@ -87,22 +89,33 @@ void call(Operation &operation) {
   }).detach();
 }
 
+// Whether it is the turn of the first operation of a stream. A host function is called at its turn,
+// and is done when it has returned.
+bool comes(Operation &operation) {
+  if (!std::all_of(operation.after.begin(), operation.after.end(), finished)) return false;
+  if (operation.gate != kNoGate && !tamed && sticky == CUDA_SUCCESS &&
+      !open_gates.count(operation.gate))
+    return false;
+  if (operation.ready && sticky == CUDA_SUCCESS && !operation.ready()) return false;
+  if (operation.host && (operation.always || sticky == CUDA_SUCCESS)) {
+    if (operation.state == Operation::kNotCalled) call(operation);
+    return operation.state == Operation::kReturned;
+  }
+  return true;
+}
+
 }  // namespace
 
 void advance() {
+  std::vector<CUstream> waiting;  // for an operation that cannot be carried out yet
   for (bool progress = true; progress;) {
     progress = false;
+    waiting.clear();
     for (auto at = operations.begin(); at != operations.end(); ++at) {
-      const bool behind = std::any_of(operations.begin(), at, [&](const Operation &earlier) {
-        return earlier.stream == at->stream;
-      });
-      if (behind || !std::all_of(at->after.begin(), at->after.end(), finished)) continue;
-      if (at->gate != kNoGate && !tamed && sticky == CUDA_SUCCESS && !open_gates.count(at->gate))
+      if (std::find(waiting.begin(), waiting.end(), at->stream) != waiting.end()) continue;
+      if (!comes(*at)) {
+        waiting.push_back(at->stream);
         continue;
-      if (at->ready && sticky == CUDA_SUCCESS && !at->ready()) continue;
-      if (at->host && (at->always || sticky == CUDA_SUCCESS)) {
-        if (at->state == Operation::kNotCalled) call(*at);
-        if (at->state != Operation::kReturned) continue;
       }
       const Operation operation = *at;
       operations.erase(at);
@@ -259,5 +272,7 @@ const FakeControls fake_controls = {
           Lock lock(mutex);
           clock_ms = milliseconds;
         },
+    .set_version = [](int version) { driver_version = version; },
+    .set_compute_mode = [](int mode) { compute_mode = mode; },
 };
 }  // extern "C"

@@ -2,6 +2,7 @@
 // operations.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -106,6 +107,8 @@ extern uint64_t memory_used;
 extern unsigned dirty;  // releases of memory that was not all zeros
 extern CUresult sticky;
 extern bool tamed;
+extern std::atomic<int> driver_version;
+extern std::atomic<int> compute_mode;
 extern double clock_ms;  // what events are stamped with; negative: nothing is
 
 using Lock = std::unique_lock<std::mutex>;

@@ -43,6 +43,9 @@ struct FakeControls {
   void (*set_memory)(uint64_t bytes);
   // From now on it is so late on the device, for events; until then all of them are 1.5 ms apart.
   void (*set_clock)(double milliseconds);
+  // What cuDriverGetVersion says.
+  void (*set_version)(int version);
+  void (*set_compute_mode)(int mode);
 };
 
 extern "C" const FakeControls fake_controls;

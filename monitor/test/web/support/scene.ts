@@ -34,13 +34,13 @@ export function fill(operations: MemoryOperations, { gpus = 2, sessions = 3, que
         usual: 68 * GiB,
         used: sum(({ memory }) => memory.used),
         overhead: 5 * GiB,
-        beside: { pinned: GiB / 4, modules: GiB / 2 },
+        beside: { pinned: GiB / 4, modules: GiB / 2, stacks: GiB },
       },
       share: {
         requested: sum(({ share }) => share.request),
         busy: Math.min(
           100,
-          sum(({ share }) => share.received),
+          sum(({ share }) => share.received ?? 0),
         ),
       },
       slots: Array.from({ length: sessions + 1 }, (_, slot) => ({
@@ -150,13 +150,13 @@ export function fiveMinutes({ gpus, sessions }: MemoryOperations, now: number): 
         return Math.min(most, wave(memory.used * 0.8, step, index));
       }),
       requested: steps.map(() => share.requested),
-      busy: steps.map((step) => Math.min(100, wave(share.busy, step, index + 1))),
+      busy: steps.map((step) => Math.min(100, wave(share.busy ?? 0, step, index + 1))),
     })),
     sessions: sessions.map(({ id, memory, share }) => ({
       id,
       from: 0,
       used: steps.map(() => memory.used),
-      received: steps.map((step) => Math.min(share.limit, wave(share.received, step, id))),
+      received: steps.map((step) => Math.min(share.limit, wave(share.received ?? 0, step, id))),
       owed: steps.map(() => share.owed),
     })),
   };

@@ -1,6 +1,7 @@
 // Device, its attributes. Most describe hardware that a CPU has not; they have the values of a
 // small GPU then, so that programs that size their work by them do something sensible.
 #include "core/device.h"
+#include "core/driver.h"
 
 namespace softdev::driver {
 namespace {
@@ -28,7 +29,6 @@ constexpr Row kFixed[] = {
     {CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, 0},
     {CU_DEVICE_ATTRIBUTE_INTEGRATED, 0},
     {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, CU_COMPUTEMODE_DEFAULT},
     {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH, 131072},
     {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH, 131072},
     {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT, 65536},
@@ -146,7 +146,13 @@ bool Device::attribute(CUdevice_attribute which, int *value) const {
       *value = compute_minor;
       return true;
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
       *value = compute_major >= 9;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE:
+      *value = driver()->settings.traits.prohibited          ? CU_COMPUTEMODE_PROHIBITED
+               : driver()->settings.traits.exclusive.empty() ? CU_COMPUTEMODE_DEFAULT
+                                                             : CU_COMPUTEMODE_EXCLUSIVE_PROCESS;
       return true;
     case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:
       *value = number;
@@ -154,6 +160,9 @@ bool Device::attribute(CUdevice_attribute which, int *value) const {
     default:
       break;
   }
+  if (const Model *model = driver()->settings.traits.model;
+      model && model_attribute(*model, which, value))
+    return true;
   for (const Row &row : kFixed)
     if (row.attribute == which) {
       *value = row.value;

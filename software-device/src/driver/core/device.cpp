@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 
 #include "core/driver.h"
 #include "streams/context.h"
 
 namespace softdev::driver {
 
-Device::Device(int as_ordinal, int which, const DeviceSettings &settings)
+Device::Device(int as_ordinal, Visible which, const DeviceSettings &settings)
     : ordinal(as_ordinal),
-      number(which),
+      number(which.gpu),
+      instance(which.instance),
       name(settings.name),
       memory(settings.memory),
       compute_major(settings.compute_major),
@@ -19,34 +19,23 @@ Device::Device(int as_ordinal, int which, const DeviceSettings &settings)
       multiprocessors(settings.multiprocessors),
       clock_khz(settings.clock_khz) {}
 
-// The same on every machine and in every run, so that programs may remember it: a name-based
-// pattern with the device's number in its last bytes.
-CUuuid Device::uuid_of(int number) {
-  static constexpr unsigned char base[16] = {0x50, 0xf7, 0xde, 0x71, 0xce, 0x00, 0x4c, 0x50,
-                                             0x95, 0x5d, 0x0e, 0xc0, 0xde, 0x00, 0x00, 0x00};
-  CUuuid uuid;
-  memcpy(uuid.bytes, base, sizeof base);
-  uuid.bytes[0] = static_cast<char>(base[0] + number);  // first, so that prefixes tell them apart
-  uuid.bytes[15] = static_cast<char>(number);
-  return uuid;
-}
-
-std::string Device::uuid_text(int number) {
-  CUuuid uuid = uuid_of(number);
-  std::string text = "GPU-";
-  for (size_t i = 0; i < sizeof uuid.bytes; i++) {
-    char byte[3];
-    snprintf(byte, sizeof byte, "%02x", static_cast<unsigned char>(uuid.bytes[i]));
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += byte;
-  }
-  return text;
-}
-
 std::string Device::pci_bus_id() const {
   char text[16];
   snprintf(text, sizeof text, "0000:%02X:00.0", static_cast<unsigned>(pci_bus()) & 0xFF);
   return text;
+}
+
+std::string Device::file(const std::string &files) const {
+  if (files.empty()) return {};
+  std::string name = files + "." + std::to_string(number);
+  return instance < 0 ? name : name + "." + std::to_string(instance);
+}
+
+CUresult Device::claim() {
+  const Traits &traits = driver()->settings.traits;
+  if (traits.prohibited) return refuse(CUDA_ERROR_UNKNOWN, "the device is in prohibited mode");
+  if (claim_.take(file(traits.exclusive))) return CUDA_SUCCESS;
+  return refuse(CUDA_ERROR_DEVICE_UNAVAILABLE, "another process has the device");
 }
 
 void Device::add_context(const std::shared_ptr<Context> &context) {

@@ -8,7 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "core/claim.h"
 #include "core/settings.h"
+#include "core/time_slices.h"
+#include "core/uuid.h"
+#include "core/visible.h"
 #include "cuda_driver.h"
 #include "engine.h"
 
@@ -18,25 +22,34 @@ class Context;
 
 class Device {
  public:
-  // `ordinal` is what programs call it; `number` is which of the machine's it is.
-  Device(int ordinal, int number, const DeviceSettings &settings);
+  // `ordinal` is what programs call it; `which` of the machine's it is. `settings` are its own.
+  Device(int ordinal, Visible which, const DeviceSettings &settings);
 
   const int ordinal;
-  const int number;
+  const int number;    // of the machine's GPU
+  const int instance;  // of that GPU; -1: all of it
   const std::string name;
   const uint64_t memory;
   const int compute_major, compute_minor;
   const int multiprocessors;
   const int clock_khz;
 
-  static CUuuid uuid_of(int number);
-  static std::string uuid_text(int number);  // as CUDA_VISIBLE_DEVICES has it
-  CUuuid uuid() const { return uuid_of(number); }
+  CUuuid uuid() const { return instance < 0 ? of_gpu() : instance_uuid(number, instance); }
+  CUuuid of_gpu() const { return gpu_uuid(number); }
   int pci_bus() const { return number + 1; }
   std::string pci_bus_id() const;
 
   // False when there is no such attribute.
   bool attribute(CUdevice_attribute which, int *value) const;
+
+  // The name of the device's file among those that begin with `files` (traits); empty where that
+  // is.
+  std::string file(const std::string &files) const;
+
+  // For each context, before it is there and when it is gone. Otherwise than CUDA_SUCCESS: by its
+  // compute mode the device is another process's, or nobody's.
+  CUresult claim();
+  void give_back() { claim_.give_back(); }
 
   std::shared_ptr<Context> primary;  // made once, for the life of the process
   std::mutex primary_mutex;          // for the three below
@@ -56,11 +69,14 @@ class Device {
   // Whether its kernels get at the memory of a device: its own, or one that is open to it.
   bool reaches(int device) const;
 
+  // Whose turn it is where processes share it; else null.
+  std::unique_ptr<TimeSlices> time_slices;
   std::atomic<int> kernels{0};    // that run right now
   std::atomic<uint64_t> pool{0};  // the current memory pool
   std::atomic<uint64_t> default_pool{0};
 
  private:
+  Claim claim_;
   mutable std::mutex peers_mutex_;
   std::map<int, int> peers_;  // device: contexts that have it open
   mutable std::mutex contexts_mutex_;

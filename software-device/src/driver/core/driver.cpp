@@ -1,12 +1,16 @@
 #include "core/driver.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <string>
 
 #include "abi_tables.h"
 #include "abi_version.h"
+#include "core/instances.h"
+#include "core/visible.h"
 #include "streams/disorder.h"
 #include "trace/trace.h"
 
@@ -21,39 +25,56 @@ void in_child() {
   if (the_driver.load(std::memory_order_relaxed)) forked.store(true, std::memory_order_relaxed);
 }
 
+std::string path_of_loss;  // the trait `lost-gpu`; set before anybody else may ask
+
 CUresult make(std::unique_ptr<Driver> *made) {
-  auto fresh = std::make_unique<Driver>();
+  Settings settings;
   std::string problem;
-  if (!read_settings(&fresh->settings, &problem)) {
+  if (!read_settings(&settings, &problem)) {
     log(Level::kError, "%s", problem.c_str());
     return CUDA_ERROR_INVALID_VALUE;
   }
+  auto fresh = std::make_unique<Driver>(std::move(settings));
   set_log_level(fresh->settings.log);
   disorder::begin(fresh->settings.disorder);
+  path_of_loss = fresh->settings.traits.lost;
+  if (devices_are_lost()) return CUDA_ERROR_NO_DEVICE;
+  calls_are_refused.store(driver_version() < ABI_DRIVER_VERSION || !path_of_loss.empty(),
+                          std::memory_order_relaxed);
   if (!fresh->settings.trace.empty() && !trace::on() &&
       !trace::open(fresh->settings.trace.c_str(), &problem)) {
     log(Level::kError, "SOFTWARE_DEVICE_TRACE: %s", problem.c_str());
     return CUDA_ERROR_INVALID_VALUE;
   }
-  std::vector<std::string> uuids;
-  auto gpus = static_cast<int>(fresh->settings.devices.size());
-  for (int i = 0; i < gpus; i++) uuids.push_back(Device::uuid_text(i));
-  std::vector<int> visible = visible_devices(secure_getenv("CUDA_VISIBLE_DEVICES"), uuids);
+  const std::vector<DeviceSettings> &gpus = fresh->settings.devices;
+  const char *const wanted = secure_getenv("CUDA_VISIBLE_DEVICES");
+  const std::vector<Visible> visible = visible_devices(wanted, gpus);
   if (visible.empty()) {
-    log(Level::kInfo, gpus ? "CUDA_VISIBLE_DEVICES leaves no device" : "SOFTWARE_DEVICE_GPUS is 0");
+    log(Level::kInfo, gpus.empty() ? "SOFTWARE_DEVICE_GPUS is 0"
+                      : wanted     ? "CUDA_VISIBLE_DEVICES leaves no device"
+                                   : "no GPU in MIG mode has an instance");
     return CUDA_ERROR_NO_DEVICE;
   }
+  std::vector<DeviceSettings> settings_of;
   std::vector<uint64_t> sizes;
-  for (int number : visible)
-    sizes.push_back(fresh->settings.devices[static_cast<size_t>(number)].memory);
-  if (!fresh->memory.create(sizes,
+  for (const auto &[gpu, instance] : visible) {
+    const DeviceSettings &whole = gpus[static_cast<size_t>(gpu)];
+    settings_of.push_back(
+        instance < 0 ? whole : instance_of(whole, whole.instances[static_cast<size_t>(instance)]));
+    sizes.push_back(settings_of.back().memory);
+  }
+  if (!fresh->memory.create(sizes, fresh->settings.traits.residue,
+                            fresh->settings.traits.granularity,
                             fresh->settings.exact_checks ? Checks::kExact : Checks::kPages)) {
     log(Level::kError, "not enough address space for %zu devices (see ulimit -v)", visible.size());
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   for (size_t i = 0; i < visible.size(); i++) {
-    auto device = std::make_unique<Device>(
-        static_cast<int>(i), visible[i], fresh->settings.devices[static_cast<size_t>(visible[i])]);
+    auto device = std::make_unique<Device>(static_cast<int>(i), visible[i], settings_of[i]);
+    if (const std::string &files = fresh->settings.traits.time_slices; !files.empty()) {
+      device->time_slices = TimeSlices::open(device->file(files));
+      if (!device->time_slices) return CUDA_ERROR_INVALID_VALUE;
+    }
     device->primary = std::make_shared<Context>(device.get(), true, 0u);
     fresh->handles.add(device->primary);
     device->add_context(device->primary);
@@ -64,6 +85,27 @@ CUresult make(std::unique_ptr<Driver> *made) {
 }
 
 }  // namespace
+
+std::atomic<bool> calls_are_refused{false};
+
+bool devices_are_lost() {
+  static std::atomic<bool> said{false};
+  if (path_of_loss.empty() || access(path_of_loss.c_str(), F_OK) != 0) return false;
+  if (!said.exchange(true)) log(Level::kError, "%s: the devices are lost", path_of_loss.c_str());
+  return true;
+}
+
+int driver_version() {
+  static const int version = [] {
+    Traits traits;
+    std::string problem;
+    const char *names = secure_getenv("SOFTWARE_DEVICE_TRAITS");
+    // What is wrong with them is for cuInit to say.
+    if (!names || !read_traits(names, &traits, &problem)) return ABI_DRIVER_VERSION;
+    return traits.driver ? traits.driver : ABI_DRIVER_VERSION;
+  }();
+  return version;
+}
 
 Driver *driver() {
   if (forked.load(std::memory_order_relaxed)) return nullptr;
@@ -87,6 +129,10 @@ CUresult initialise() {
   pthread_mutex_unlock(&mutex);
   return result;
 }
+
+Driver::Driver(Settings as_read)
+    : settings(std::move(as_read)),
+      callers(settings.traits.serial_host_functions ? 1 : Helpers::kMostThreads) {}
 
 Engine &Driver::engine() {
   std::call_once(engine_once_, [this] {
@@ -128,8 +174,6 @@ HostFunctionScope::~HostFunctionScope() { in_host_function = false; }
 
 namespace {
 
-int driver_version() { return ABI_DRIVER_VERSION; }
-
 int device_count() {
   Driver *all = driver();
   return all ? static_cast<int>(all->devices.size()) : 0;
@@ -137,7 +181,7 @@ int device_count() {
 
 void device_identity(int ordinal, abi_device_identity *identity) {
   const Device &device = *driver()->devices[static_cast<size_t>(ordinal)];
-  *identity = {device.uuid(), 0, device.pci_bus(), 0};
+  *identity = {device.of_gpu(), 0, device.pci_bus(), 0};
 }
 
 CUresult primary_context(CUcontext *context, CUdevice ordinal) {

@@ -2,6 +2,7 @@
 // calls us after the destructors of this library would have run.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -18,7 +19,9 @@
 namespace softdev::driver {
 
 struct Driver {
-  Settings settings;
+  explicit Driver(Settings as_read);
+
+  const Settings settings;
   std::vector<std::unique_ptr<Device>> devices;  // those that are visible
   Handles handles;
   Memory memory;
@@ -40,6 +43,14 @@ Driver *driver();
 
 // cuInit.
 CUresult initialise();
+
+// What cuDriverGetVersion says, which programs ask before cuInit: the version of ours, or an older
+// one by a trait.
+int driver_version();
+// Some calls may be refused before they are looked at, by the traits `driver` and `lost-gpu`.
+extern std::atomic<bool> calls_are_refused;
+// Whether the devices are lost now (the trait `lost-gpu`), which is said once.
+bool devices_are_lost();
 
 // The calling thread's context, ready for work: otherwise why not.
 CUresult enter(std::shared_ptr<Context> *context);

@@ -1,6 +1,5 @@
 #include "core/settings.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -8,6 +7,8 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+
+#include "core/instances.h"
 
 namespace softdev::driver {
 namespace {
@@ -114,7 +115,11 @@ std::string_view set(DeviceSettings *device, std::string_view key, std::string_v
     device->clock_khz = static_cast<int>(number) * 1000;
     return {};
   }
-  return "name, memory, compute_capability, multiprocessors or clock_mhz";
+  if (key == "mig") {
+    device->mig = true;
+    return parse_instances(value, &device->instances) ? std::string_view() : kInstances;
+  }
+  return "name, memory, compute_capability, multiprocessors, clock_mhz or mig";
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -212,6 +217,30 @@ bool read_settings(Settings *settings, std::string *problem) {
     }
     settings->exact_checks = std::string_view(value) == "exact";
   }
+  if (const char *value = variable("SOFTWARE_DEVICE_TRAITS"))
+    if (!read_traits(value, &settings->traits, problem)) {
+      *problem = "SOFTWARE_DEVICE_TRAITS: " + *problem;
+      return false;
+    }
+  if (const char *value = variable("CUDA_MODULE_LOADING");
+      value && value == std::string_view("EAGER")) {
+    settings->eager = true;
+    settings->traits.lazy_loading = settings->traits.lazy_waiting = false;
+  }
+  if (const Model *model = settings->traits.model) {
+    for (DeviceSettings &device : settings->devices) {
+      device.name = model->product;
+      device.compute_major = model->compute_major;
+      device.compute_minor = model->compute_minor;
+      device.multiprocessors = model->multiprocessors;
+      device.clock_khz = model->clock_khz;
+    }
+  }
+  if (settings->traits.mig)
+    for (DeviceSettings &device : settings->devices) {
+      device.mig = true;
+      device.instances = settings->traits.instances;
+    }
   constexpr std::pair<const char *, const char *> kForAll[] = {
       {"SOFTWARE_DEVICE_MEMORY", "memory"},
       {"SOFTWARE_DEVICE_NAME", "name"},
@@ -226,39 +255,6 @@ bool read_settings(Settings *settings, std::string *problem) {
           return false;
         }
   return true;
-}
-
-std::vector<int> visible_devices(const char *value, const std::vector<std::string> &uuids) {
-  std::vector<int> visible;
-  int count = static_cast<int>(uuids.size());
-  if (!value) {
-    for (int i = 0; i < count; i++) visible.push_back(i);
-    return visible;
-  }
-  // The list ends at the first entry that names no device, or one that is in it already.
-  std::string_view rest = value;
-  for (;;) {
-    size_t comma = rest.find(',');
-    std::string_view entry = rest.substr(0, comma);
-    while (!entry.empty() && entry.front() == ' ') entry.remove_prefix(1);
-    while (!entry.empty() && entry.back() == ' ') entry.remove_suffix(1);
-    int chosen = -1;
-    uint64_t index;
-    if (entry.substr(0, 4) == "GPU-") {
-      for (int i = 0; i < count; i++) {
-        if (uuids[static_cast<size_t>(i)].compare(0, entry.size(), entry) != 0) continue;
-        if (chosen >= 0) return visible;  // a prefix of two devices names none
-        chosen = i;
-      }
-    } else if (parse_number(entry, &index) && index < static_cast<uint64_t>(count)) {
-      chosen = static_cast<int>(index);
-    }
-    if (chosen < 0 || std::find(visible.begin(), visible.end(), chosen) != visible.end())
-      return visible;
-    visible.push_back(chosen);
-    if (comma == std::string_view::npos) return visible;
-    rest.remove_prefix(comma + 1);
-  }
 }
 
 }  // namespace softdev::driver

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/log.h"
+#include "core/traits.h"
 
 namespace softdev::driver {
 
@@ -16,6 +17,9 @@ struct DeviceSettings {
   int compute_minor = 0;
   int multiprocessors = 4;
   int clock_khz = 1000000;
+  // In MIG mode, with instances of so many slices each (instances.h).
+  bool mig = false;
+  std::vector<int> instances;
 };
 
 struct Settings {
@@ -24,8 +28,11 @@ struct Settings {
   uint64_t disorder = 0;  // the seed; 0: none
   std::string trace;      // a file; empty: none
   uint64_t watchdog = 0;  // seconds that a launch may take; 0: for ever
-  // Kernels are held to the bytes of allocations, or to pages only.
+  // Kernels are held to the bytes of allocations and of shared memory, or only to pages and units.
   bool exact_checks = false;
+  Traits traits;
+  // CUDA_MODULE_LOADING=EAGER, which also switches lazy loading off.
+  bool eager = false;
   Level log = Level::kError;
 };
 
@@ -33,9 +40,5 @@ struct Settings {
 // SOFTWARE_DEVICE_CONFIG names cannot be used. Variables come after the file, and are for all
 // devices.
 bool read_settings(Settings *settings, std::string *problem);
-
-// The devices that CUDA_VISIBLE_DEVICES leaves, in its order. `value` is NULL when it is not set;
-// `uuids` are those of all devices, written as GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.
-std::vector<int> visible_devices(const char *value, const std::vector<std::string> &uuids);
 
 }  // namespace softdev::driver

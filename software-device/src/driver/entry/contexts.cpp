@@ -10,14 +10,14 @@ using namespace softdev::driver;
 namespace softdev::driver {
 
 CUresult find_stream(CUstream handle, Default null, StreamRef *stream) {
-  std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
   if (!handle) handle = null == Default::kLegacy ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD;
-  if (handle == CU_STREAM_LEGACY) {
-    *stream = {context->legacy_stream(), context};
-  } else if (handle == CU_STREAM_PER_THREAD) {
-    *stream = {context->per_thread_stream(), context};
+  if (handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
+    std::shared_ptr<Context> context;
+    if (CUresult bad = enter(&context)) return bad;
+    *stream = {handle == CU_STREAM_LEGACY ? context->legacy_stream() : context->per_thread_stream(),
+               context};
   } else {
+    if (CUresult bad = enter()) return bad;
     auto found = driver()->handles.find<Stream>(handle);
     if (!found) return refuse(CUDA_ERROR_INVALID_HANDLE, "%p is no stream", (void *)handle);
     std::shared_ptr<Context> owner = found->context.lock();
@@ -60,15 +60,19 @@ CUresult create(CUcontext *handle, unsigned flags, CUdevice ordinal) {
   if (!device) return CUDA_ERROR_INVALID_DEVICE;
   if (!handle || (flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)))
     return CUDA_ERROR_INVALID_VALUE;
-  return guarded([&] {
+  if (CUresult bad = device->claim()) return bad;
+  const CUresult result = guarded([&] {
     auto context = std::make_shared<Context>(device, false, flags);
+    if (!context->activate())
+      return refuse(CUDA_ERROR_OUT_OF_MEMORY, "the device has no memory for a context");
     driver()->handles.add(context);
-    context->activate();
     device->add_context(context);
     if (!ContextStack::push(context->handle())) return CUDA_ERROR_OUT_OF_MEMORY;
     *handle = as_handle<CUcontext>(*context);
     return CUDA_SUCCESS;
   });
+  if (result) device->give_back();
+  return result;
 }
 
 }  // namespace
@@ -109,6 +113,7 @@ CUresult cuCtxDestroy_v2(CUcontext handle) {
   if (ContextStack::top() == context->handle()) ContextStack::pop();
   context->tear_down();
   context->device().remove_context(context.get());
+  context->device().give_back();
   return CUDA_SUCCESS;
 }
 
@@ -245,6 +250,12 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
     if (!context->set_print_buffer(value))
       return refuse(CUDA_ERROR_INVALID_VALUE,
                     "a kernel that uses printf has been launched already");
+  }
+  if (limit == CU_LIMIT_STACK_SIZE) {
+    if (driver()->settings.traits.hidden_memory) context->drain();
+    if (!context->hidden.set_stacks(value))
+      return refuse(CUDA_ERROR_OUT_OF_MEMORY, "the device has no memory for stacks of %zu bytes",
+                    value);
   }
   std::lock_guard guard(context->limits_mutex);
   context->limits[limit] = value;

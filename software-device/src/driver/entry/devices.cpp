@@ -9,6 +9,13 @@ using namespace softdev::driver;
 
 namespace {
 
+// With the lock of the primary context held.
+void end_primary(Device &device) {
+  if (!device.primary->active()) return;
+  device.primary->tear_down();
+  device.give_back();
+}
+
 CUresult find(CUdevice ordinal, Device **device) {
   if (CUresult bad = enter()) return bad;
   *device = driver()->device(ordinal);
@@ -55,8 +62,13 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice ordinal) {
   return CUDA_SUCCESS;
 }
 
+// From before there were instances: it is the GPU's.
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice ordinal) {
-  return cuDeviceGetUuid_v2(uuid, ordinal);
+  Device *device;
+  if (CUresult bad = find(ordinal, &device)) return bad;
+  if (!uuid) return CUDA_ERROR_INVALID_VALUE;
+  *uuid = device->of_gpu();
+  return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice ordinal) {
@@ -179,7 +191,7 @@ CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type,
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
   if (CUresult bad = enter()) return bad;
   if (!mode) return CUDA_ERROR_INVALID_VALUE;
-  *mode = CU_MODULE_LAZY_LOADING;
+  *mode = driver()->settings.eager ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
   return CUDA_SUCCESS;
 }
 
@@ -188,11 +200,15 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice ordinal) {
   if (CUresult bad = find(ordinal, &device)) return bad;
   if (!context) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard guard(device->primary_mutex);
-  device->retained++;
   if (!device->primary->active()) {
+    if (CUresult bad = device->claim()) return bad;
     device->primary->flags = device->primary_flags;
-    device->primary->activate();
+    if (!device->primary->activate()) {
+      device->give_back();
+      return refuse(CUDA_ERROR_OUT_OF_MEMORY, "the device has no memory for a context");
+    }
   }
+  device->retained++;
   *context = as_handle<CUcontext>(*device->primary);
   return CUDA_SUCCESS;
 }
@@ -203,7 +219,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal) {
   std::lock_guard guard(device->primary_mutex);
   if (!device->retained)
     return refuse(CUDA_ERROR_INVALID_CONTEXT, "the primary context is not retained");
-  if (--device->retained == 0 && device->primary->active()) device->primary->tear_down();
+  if (--device->retained == 0) end_primary(*device);
   return CUDA_SUCCESS;
 }
 
@@ -211,7 +227,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
   Device *device;
   if (CUresult bad = find(ordinal, &device)) return bad;
   std::lock_guard guard(device->primary_mutex);
-  if (device->primary->active()) device->primary->tear_down();
+  end_primary(*device);
   return CUDA_SUCCESS;
 }
 

@@ -17,7 +17,8 @@ enum class Default { kLegacy, kPerThread };
 // Where calls name a device: the host, and none.
 inline constexpr CUdevice kHostAsDevice = -1, kNoDevice = -2;
 
-// The stream of a handle, in the current context for the special ones.
+// The stream of a handle, in the current context for the special ones. Any other knows its context,
+// so that none need be current (as an H200's driver 580 has it).
 CUresult find_stream(CUstream handle, Default null, StreamRef *stream);
 // The same for a call that puts work there, which captures may forbid: that comes before what is
 // wrong with the work.

@@ -6,7 +6,6 @@
 #include "abi_refusal.h"
 #include "abi_result.h"
 #include "abi_tables.h"
-#include "abi_version.h"
 #include "entry/entry.h"
 
 using namespace softdev::driver;
@@ -20,7 +19,7 @@ CUresult cuInit(unsigned int flags) {
 
 CUresult cuDriverGetVersion(int *version) {
   if (!version) return CUDA_ERROR_INVALID_VALUE;
-  *version = ABI_DRIVER_VERSION;
+  *version = driver_version();
   return CUDA_SUCCESS;
 }
 

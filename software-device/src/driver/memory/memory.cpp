@@ -40,13 +40,15 @@ std::shared_ptr<Granules> window_of(const std::shared_ptr<Arena> &arena) {
 
 }  // namespace
 
-bool Memory::create(const std::vector<uint64_t> &devices, Checks checks) {
+bool Memory::create(const std::vector<uint64_t> &devices, bool residue, uint64_t granularity,
+                    Checks checks) {
   checks_ = checks;
+  granularity_ = granularity;
   host_ = Arena::create(kHostWindow, nullptr, checks);
   if (!host_) return false;
   for (uint64_t bytes : devices) {
     PerDevice device;
-    device.physical = std::make_unique<PhysicalMemory>(bytes);
+    device.physical = std::make_unique<PhysicalMemory>(bytes, residue);
     device.arena =
         Arena::create(std::max(kSmallestWindow, bytes * 4), device.physical.get(), checks);
     if (!device.arena) return false;
@@ -288,7 +290,7 @@ bool Memory::copyable(uint64_t address, uint64_t size) const {
     bool open = std::any_of(region->access.begin(), region->access.end(),
                             [&](const auto &granules) { return granules->get(at) != 0; });
     if (!open) return false;
-    at = (at | (kGranule - 1)) + 1;
+    at = (at | (std::min(granularity_, kGranule) - 1)) + 1;
   }
   return true;
 }

@@ -76,8 +76,11 @@ int device_of(const Region &region, uint64_t address);
 class Memory {
  public:
   // One arena and one address space per device, with so many bytes of memory. False when the
-  // system does not let us have the addresses.
-  bool create(const std::vector<uint64_t> &devices, Checks checks);
+  // system does not let us have the addresses. `residue`: memory that is given back keeps its
+  // bytes. `granularity`: what sizes and addresses of virtual memory management are multiples of.
+  bool create(const std::vector<uint64_t> &devices, bool residue, uint64_t granularity,
+              Checks checks);
+  uint64_t granularity() const { return granularity_; }
 
   PhysicalMemory &physical(int device) { return *devices_[static_cast<size_t>(device)].physical; }
   Space &space(int device) { return *devices_[static_cast<size_t>(device)].space; }
@@ -112,7 +115,7 @@ class Memory {
   uint64_t removals() const { return removals_.load(std::memory_order_relaxed); }
 
   // Virtual memory management (virtual.cpp). Results are CUresult values.
-  uint64_t reserve(uint64_t size, uint64_t align, uint64_t at);
+  uint64_t reserve(uint64_t size, uint64_t align, uint64_t at, uint64_t from = 0);
   int map(uint64_t address, uint64_t size, uint64_t offset, std::shared_ptr<Allocation> allocation);
   // `settle` waits for the work that may use it, before it is closed to kernels and after.
   int unmap(uint64_t address, uint64_t size, const std::function<void()> &settle);
@@ -187,7 +190,10 @@ class Memory {
   bool is_bare(Regions::const_iterator at, uint64_t size) const;
 
   mutable std::shared_mutex mutex_;
+  bool granular(uint64_t address, uint64_t size) const;
+
   Checks checks_ = Checks::kPages;
+  uint64_t granularity_ = kGranule;
   std::vector<PerDevice> devices_;
   std::shared_ptr<Arena> host_;
   Regions regions_;

@@ -42,7 +42,7 @@ bool PhysicalMemory::take(uint64_t size, std::vector<Extent> *extents) {
   std::lock_guard guard(mutex_);
   if (size > total_ - used_ || !open_file()) return false;
   used_ += size;
-  if (auto offset = free_.take(size, kGranule)) {
+  if (auto offset = free_.take(size, size % kGranule ? kLeastGranule : kGranule)) {
     extents->push_back({*offset, size});
     return true;
   }
@@ -59,7 +59,8 @@ bool PhysicalMemory::take(uint64_t size, std::vector<Extent> *extents) {
 void PhysicalMemory::give_back(const std::vector<Extent> &extents) {
   std::lock_guard guard(mutex_);
   for (const Extent &extent : extents) {
-    if (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+    if (!residue_ &&
+        fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(extent.offset), static_cast<off_t>(extent.size)) != 0)
       log(Level::kError, "releasing memory failed: %m");
     free_.add(extent.offset, extent.size);
@@ -118,6 +119,16 @@ uint64_t reserve_addresses(uint64_t size, uint64_t align, uint64_t at) {
   uint64_t tail = start + align - base;
   if (tail) munmap(reinterpret_cast<void *>(base + size), tail);
   return base;
+}
+
+uint64_t reserve_addresses_from(uint64_t from, uint64_t size, uint64_t align) {
+  constexpr int kTries = 256;
+  for (int i = 0; i < kTries; i++) {
+    const uint64_t at = round_up(from, align);
+    if (const uint64_t base = reserve_addresses(size, align, at)) return base;
+    from = at + std::max(size, align);
+  }
+  return 0;
 }
 
 void release_addresses(uint64_t base, uint64_t size) {

@@ -191,7 +191,7 @@ std::shared_ptr<File> adopt_shared_file(int number, uint64_t *size, CUuuid *devi
     name += 2;
   }
   *size = static_cast<uint64_t>(about.st_size);
-  return *size % kGranule == 0 && *size <= kMostSize ? file : nullptr;
+  return *size % kLeastGranule == 0 && *size <= kMostSize ? file : nullptr;
 }
 
 std::shared_ptr<File> create_note(const void *data, size_t size) {

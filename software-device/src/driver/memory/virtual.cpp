@@ -7,10 +7,6 @@
 namespace softdev::driver {
 namespace {
 
-bool granular(uint64_t address, uint64_t size) {
-  return size && ((address | size) & (kGranule - 1)) == 0 && size <= UINT64_MAX - address;
-}
-
 // The part of an allocation's extents that begins at `offset` and is `size` long.
 std::vector<Extent> slice(const std::vector<Extent> &extents, uint64_t offset, uint64_t size) {
   std::vector<Extent> parts;
@@ -29,6 +25,10 @@ std::vector<Extent> slice(const std::vector<Extent> &extents, uint64_t offset, u
 
 }  // namespace
 
+bool Memory::granular(uint64_t address, uint64_t size) const {
+  return size && ((address | size) & (granularity_ - 1)) == 0 && size <= UINT64_MAX - address;
+}
+
 Allocation::~Allocation() {
   if (!physical) return;
   if (file)
@@ -41,8 +41,9 @@ bool Allocation::map(uint64_t address, const std::vector<Extent> &parts) const {
   return map_file(file ? file->number() : physical->file(), address, parts);
 }
 
-uint64_t Memory::reserve(uint64_t size, uint64_t align, uint64_t at) {
+uint64_t Memory::reserve(uint64_t size, uint64_t align, uint64_t at, uint64_t from) {
   uint64_t base = at ? reserve_addresses(size, align, at) : 0;
+  if (!base && from) base = reserve_addresses_from(from, size, align);
   if (!base) base = reserve_addresses(size, align);
   if (!base) return 0;
   std::unique_lock guard(mutex_);
@@ -74,7 +75,7 @@ Region *Memory::find_reservation(uint64_t address, uint64_t size) {
 
 int Memory::map(uint64_t address, uint64_t size, uint64_t offset,
                 std::shared_ptr<Allocation> allocation) {
-  if (!granular(address, size) || (offset & (kGranule - 1)) || offset > allocation->size ||
+  if (!granular(address, size) || (offset & (granularity_ - 1)) || offset > allocation->size ||
       size > allocation->size - offset)
     return CUDA_ERROR_INVALID_VALUE;
   std::unique_lock guard(mutex_);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "modules/containers.h"
+#include "modules/grid_barrier.h"
 #include "modules/linker.h"
 
 namespace softdev::driver {
@@ -250,7 +251,10 @@ CUresult unpack(const PtxPart &part, std::string *ptx, std::string *reason) {
 }
 
 CUresult Image::unpack(std::string *ptx, std::string *reason) const {
-  if (parts_.size() == 1) return driver::unpack(parts_.front(), ptx, reason);
+  if (parts_.size() == 1) {
+    CUresult result = driver::unpack(parts_.front(), ptx, reason);
+    if (result != CUDA_SUCCESS || !mentions_grid_barrier(*ptx)) return result;
+  }
   std::vector<LinkInput> inputs;
   for (const PtxPart &part : parts_) {
     LinkInput &input = inputs.emplace_back();

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "engine.h"
+#include "modules/grid_barrier.h"
 
 namespace softdev::driver {
 namespace {
@@ -259,6 +260,10 @@ class Linker {
     LinkResult result;
     for (Piece &piece : pieces_)
       if (!Splitter(piece.input->text, &piece).run(&result.problem)) return result;
+    if (wants_grid_barrier()) {
+      Piece &piece = pieces_.emplace_back(Piece{&grid_barrier_functions(), {}, {}, {}, {}});
+      if (!Splitter(piece.input->text, &piece).run(&result.problem)) return result;
+    }
     if (!resolve(&result.problem)) return result;
     rename();
     write(&result.text);
@@ -270,6 +275,13 @@ class Linker {
   }
 
  private:
+  bool wants_grid_barrier() const {
+    for (const Piece &piece : pieces_)
+      for (const Item &item : piece.items)
+        if (item.function && !item.defined && is_grid_barrier_function(item.name)) return true;
+    return false;
+  }
+
   bool resolve(std::string *problem) {
     for (size_t i = 0; i < pieces_.size(); i++) {
       std::unordered_map<std::string_view, bool> own;

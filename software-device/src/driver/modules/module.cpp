@@ -1,8 +1,10 @@
 #include "modules/module.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/driver.h"
+#include "modules/ptx_version.h"
 #include "textures/reference.h"
 
 namespace softdev::driver {
@@ -24,8 +26,10 @@ CUresult Instance::load(const Image &image, const std::shared_ptr<Context> &cont
                         std::shared_ptr<Instance> *instance, std::string *reason) {
   std::string text;
   if (CUresult bad = image.unpack(&text, reason)) return bad;
+  if (CUresult bad = check_ptx_version(text, reason)) return bad;
   auto fresh = std::make_shared<Instance>();
   fresh->context_ = context;
+  fresh->code_bytes_ = text.size();  // about as many as a GPU's instructions take
   Memory &memory = driver()->memory;
   int device = context->device().ordinal;
   const bool managed_are_there = managed != nullptr;
@@ -76,10 +80,27 @@ bool Instance::first_refusal(const Kernel &kernel) {
   return refused_.insert(&kernel).second;
 }
 
+void Instance::use(const Kernel *kernel) {
+  if (!driver()->settings.traits.lazy_waiting) return;
+  {
+    std::lock_guard guard(mutex_);
+    if (!used_.insert(kernel).second) return;
+  }
+  context_->drain();
+}
+
+bool Instance::load_code() {
+  std::lock_guard guard(mutex_);
+  if (!code_is_there_) code_is_there_ = context_->hidden.load(code_bytes_);
+  return code_is_there_;
+}
+
 void Instance::unload() {
   Driver &all = *driver();
   {
     std::lock_guard guard(mutex_);
+    if (code_is_there_) context_->hidden.unload(code_bytes_);
+    code_is_there_ = false;
     for (const auto &[kernel, function] : functions_)
       all.handles.remove<Function>(function->handle());
     functions_.clear();
@@ -166,7 +187,10 @@ CUresult Library::instance(const std::shared_ptr<Context> &context,
     return !driver()->handles.find<Module>(entry.second->module);
   });
   std::shared_ptr<Instance> fresh;
-  if (CUresult bad = Instance::load(image, context, managed_.lock(), &fresh, reason)) return bad;
+  if (driver()->settings.traits.lazy_waiting) context->drain();
+  if (CUresult bad =
+          first_use(Instance::load(image, context, managed_.lock(), &fresh, reason), *reason))
+    return bad;
   managed_ = fresh->managed();
   auto module = std::make_shared<Module>();
   module->instance = fresh;
@@ -187,7 +211,9 @@ CUresult Library::catalogue(Program **program, std::string *reason) {
   }
   if (!contextless_) {
     std::string text;
-    if (CUresult bad = image.unpack(&text, reason)) return bad;
+    CUresult bad = image.unpack(&text, reason);
+    if (!bad) bad = check_ptx_version(text, reason);
+    if (bad) return first_use(bad, *reason);
     // Its variables are never used; they only need a place.
     auto allocate = [this](size_t size, size_t align, Storage) {
       auto &place = unplaced_.emplace_back(std::make_unique<uint8_t[]>(size + align));
@@ -198,11 +224,21 @@ CUresult Library::catalogue(Program **program, std::string *reason) {
     if (!contextless_) {
       unplaced_.clear();
       *reason = status.message;
-      return result_of(status);
+      return first_use(result_of(status), *reason);
     }
   }
   *program = contextless_.get();
   return CUDA_SUCCESS;
+}
+
+CUresult Library::first_use(CUresult result, const std::string &reason) {
+  if (result != CUDA_SUCCESS && !messages.empty()) {
+    const size_t used = std::min(messages.size() - 1, reason.size());
+    memcpy(messages.data(), reason.data(), used);
+    messages[used] = 0;
+  }
+  messages = {};
+  return result;
 }
 
 std::shared_ptr<LibraryKernel> Library::named(const std::string &name) {
@@ -283,6 +319,7 @@ CUresult find_callable(const void *handle, const std::shared_ptr<Context> &conte
     return refuse(bad, "%s", reason.c_str());
   callable->kernel = callable->instance->program().find_kernel(kernel->name);
   callable->settings = kernel->settings[static_cast<size_t>(context->device().ordinal)];
+  if (callable->kernel) callable->instance->use(callable->kernel);
   return CUDA_SUCCESS;
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,9 @@ class Instance : public std::enable_shared_from_this<Instance> {
   // The handle's object of a texture or surface reference at this address.
   template <class Reference>
   std::shared_ptr<Reference> reference(uint64_t address);
+  // To be called when a kernel is about to be used. Where that loads its code (lazy loading), the
+  // first time waits for the context's work.
+  void use(const Kernel *kernel);
   // What the references are bound to now, for a launch.
   std::vector<std::pair<uint64_t, std::shared_ptr<const ImageView>>> bound_images();
   const std::shared_ptr<ManagedVariables> &managed() const { return managed_; }
@@ -89,6 +93,8 @@ class Instance : public std::enable_shared_from_this<Instance> {
   // Whether a kernel that a kernel wants and that cannot run is met for the first time.
   bool first_refusal(const Kernel &kernel);
   uint64_t module = 0;  // handle of the CUmodule
+  // Has its code on the device, where it takes memory. False: there is none for it.
+  bool load_code();
 
  private:
   std::shared_ptr<Context> context_;
@@ -97,7 +103,9 @@ class Instance : public std::enable_shared_from_this<Instance> {
   std::shared_ptr<ManagedVariables> managed_;
   std::unique_ptr<RuntimeMemory> runtime_memory_;
   std::mutex mutex_;
-  std::set<const Kernel *> refused_;
+  std::set<const Kernel *> refused_, used_;
+  uint64_t code_bytes_ = 0;
+  bool code_is_there_ = false;
   std::map<Kernel *, std::shared_ptr<Function>> functions_;
   std::map<uint64_t, std::shared_ptr<TextureReference>> textures_;
   std::map<uint64_t, std::shared_ptr<SurfaceReference>> surfaces_;
@@ -130,6 +138,9 @@ class Library : public Object, public std::enable_shared_from_this<Library> {
  public:
   static constexpr Kind kKind = Kind::kLibrary;
   Image image;
+  // Under lazy loading, the program's buffer for messages of the compiler, which gets what is wrong
+  // with the image when that turns out at its first use. No longer.
+  std::span<char> messages;
 
   // The program in a context; loaded when it is not there yet.
   CUresult instance(const std::shared_ptr<Context> &context, std::shared_ptr<Instance> *instance,
@@ -148,6 +159,8 @@ class Library : public Object, public std::enable_shared_from_this<Library> {
   // Under mutex_. A program to ask about names and parameters: they are the same in all contexts,
   // and cudart asks for its first kernel before it has one.
   CUresult catalogue(Program **program, std::string *reason);
+  // Under mutex_. Says what came of the first use of the image.
+  CUresult first_use(CUresult result, const std::string &reason);
   std::shared_ptr<LibraryKernel> named(const std::string &name);
 
   std::mutex mutex_;

@@ -358,7 +358,7 @@ int Family::cache_config() { return context_->cache_config; }
 int Family::shared_config() { return context_->shared_config; }
 int Family::device_count() { return static_cast<int>(driver()->devices.size()); }
 int Family::device() { return context_->device().ordinal; }
-int Family::version() { return ABI_DRIVER_VERSION; }
+int Family::version() { return driver_version(); }
 
 int Family::function_attributes(Kernel *kernel, DeviceFunctionAttributes *out) {
   if (CUresult bad = translate(*kernel)) return bad;

@@ -36,14 +36,16 @@ void watch_thread() {
 }  // namespace
 
 Context::Context(Device *on, bool as_primary, unsigned with_flags)
-    : flags(with_flags), device_(on), primary_(as_primary), id_(next_context_id++) {}
+    : flags(with_flags), hidden(*on), device_(on), primary_(as_primary), id_(next_context_id++) {}
 
-void Context::activate() {
+bool Context::activate() {
+  if (!hidden.begin(limit(CU_LIMIT_STACK_SIZE))) return false;
   std::lock_guard guard(streams_mutex_);
   if (!legacy_)
     legacy_ =
         std::make_shared<Stream>(shared_from_this(), Stream::Role::kLegacy, CU_STREAM_DEFAULT, 0);
   active_.store(true, std::memory_order_release);
+  return true;
 }
 
 void Context::fail(CUresult result) {
@@ -103,7 +105,14 @@ std::vector<std::shared_ptr<Stream>> Context::all_streams() const {
 
 void Context::drain() {
   for (const auto &stream : all_streams())
-    if (Work last = Queue::tail(*stream)) last->wait();
+    if (Work last = Queue::tail(*stream)) last->wait(waiting());
+}
+
+Waiting Context::waiting() const {
+  if (!driver() || !driver()->settings.traits.spinning) return Waiting::kAsleep;
+  const unsigned scheduling = flags & CU_CTX_SCHED_MASK;
+  if (scheduling & CU_CTX_SCHED_BLOCKING_SYNC) return Waiting::kAsleep;
+  return scheduling & CU_CTX_SCHED_YIELD ? Waiting::kYielding : Waiting::kAwake;
 }
 
 bool Context::idle() const {
@@ -158,6 +167,7 @@ void Context::tear_down() {
   heap_in_use = false;
   printing_ = false;
   prints_.set_size(PrintBuffer::kDefault);
+  hidden.end();
   std::lock_guard guard(limits_mutex);
   limits.clear();
 }

@@ -12,6 +12,7 @@
 
 #include "core/handles.h"
 #include "cuda_driver.h"
+#include "streams/hidden_memory.h"
 #include "streams/print_buffer.h"
 #include "streams/stream.h"
 
@@ -31,7 +32,8 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
 
   // A created context is active until it is destroyed; a primary one while it is retained.
   bool active() const { return active_.load(std::memory_order_acquire); }
-  void activate();
+  // False: the device has no memory for it.
+  bool activate();
   // Waits for its work, then frees all it owns. Afterwards it is not active.
   void tear_down();
 
@@ -59,6 +61,8 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
 
   // Until all that is queued now is done.
   void drain();
+  // How threads wait for its work.
+  Waiting waiting() const;
   // Whether all is done.
   bool idle() const;
 
@@ -96,6 +100,7 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   size_t limit(CUlimit which);
   std::map<CUlimit, size_t> limits;  // under limits_mutex
   std::mutex limits_mutex;
+  HiddenMemory hidden;
   std::atomic<bool> heap_in_use{false};  // some module has its heap for device malloc
 
  private:

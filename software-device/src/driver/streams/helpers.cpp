@@ -6,12 +6,6 @@
 #include <thread>
 
 namespace softdev::driver {
-namespace {
-
-constexpr unsigned kMostThreads = 256;
-
-}  // namespace
-
 SignalsBlocked::SignalsBlocked() {
   sigset_t all;
   sigfillset(&all);
@@ -31,7 +25,7 @@ bool start_thread(std::function<void()> body) {
 
 bool Helpers::post(std::function<void()> work) {
   std::lock_guard guard(mutex_);
-  if (idle_ <= queue_.size() && threads_ < kMostThreads) {
+  if (idle_ <= queue_.size() && threads_ < most_threads_) {
     if (start_thread([this] { serve(); }))
       threads_++;
     else if (threads_ == 0)

@@ -27,12 +27,15 @@ bool start_thread(std::function<void()> body);
 
 class Helpers {
  public:
+  static constexpr unsigned kMostThreads = 256;
+  explicit Helpers(unsigned most_threads = kMostThreads) : most_threads_(most_threads) {}
   // False when no thread could be had for it; the caller runs it itself then.
   bool post(std::function<void()> work);
 
  private:
   void serve();
 
+  const unsigned most_threads_;
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<std::function<void()>> queue_;

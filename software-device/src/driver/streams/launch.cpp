@@ -96,6 +96,7 @@ void start(Operation &operation, Launch launch, std::shared_ptr<Succession> succ
   Device &device = operation.context()->device();
   device.kernels.fetch_add(1);
   launch.worked_ns = &operation.context()->worked_ns;
+  launch.turns = device.time_slices.get();
   launch.print = [context = operation.context()](std::string_view text) {
     return context->print(text);
   };
@@ -149,10 +150,16 @@ CUresult find_cluster(const Kernel &kernel, const FunctionSettings &settings, co
       return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, "%s was compiled for clusters of %u x %u x %u",
                     kernel.name().c_str(), compiled[0], compiled[1], compiled[2]);
     *cluster = {compiled[0], compiled[1], compiled[2]};
-  } else if (!asked.x && settings.cluster[0] > 0) {
-    *cluster = {static_cast<uint32_t>(settings.cluster[0]),
-                static_cast<uint32_t>(std::max(settings.cluster[1].load(), 1)),
-                static_cast<uint32_t>(std::max(settings.cluster[2].load(), 1))};
+  } else if (!asked.x) {
+    const int set[3] = {settings.cluster[0], settings.cluster[1], settings.cluster[2]};
+    const auto count = std::count_if(set, set + 3, [](int size) { return size > 0; });
+    if (count != 0 && count != 3)
+      return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE,
+                    "of the cluster's three dimensions %d are set for %s", static_cast<int>(count),
+                    kernel.name().c_str());
+    if (count == 3)
+      *cluster = {static_cast<uint32_t>(set[0]), static_cast<uint32_t>(set[1]),
+                  static_cast<uint32_t>(set[2])};
   }
   if (!cluster->x) {
     if (!attributes.cluster_must_be_set) return CUDA_SUCCESS;
@@ -206,7 +213,8 @@ std::shared_ptr<Event> find_event(const CUlaunchAttribute &attribute) {
 
 CUresult apply(const CUlaunchAttribute &attribute, LaunchRequest *request) {
   if (!abi_launch_attribute_known(attribute.id))
-    return refuse(CUDA_ERROR_NOT_SUPPORTED, "launch attribute %d is not supported", attribute.id);
+    return refuse(abi_launch_attribute_refusal(attribute.id),
+                  "launch attribute %d is not supported", attribute.id);
   if (!abi_launch_attribute_sound(attribute.id, &attribute.value))
     return refuse(CUDA_ERROR_INVALID_VALUE, "launch attribute %d has no such value", attribute.id);
   switch (attribute.id) {
@@ -217,14 +225,14 @@ CUresult apply(const CUlaunchAttribute &attribute, LaunchRequest *request) {
       request->cluster = {attribute.value.clusterDim.x, attribute.value.clusterDim.y,
                           attribute.value.clusterDim.z};
       if (!request->cluster.x || !request->cluster.y || !request->cluster.z)
-        return refuse(CUDA_ERROR_INVALID_VALUE, "a dimension of the cluster is 0");
+        return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, "a dimension of the cluster is 0");
       break;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
     case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT: {
       auto event = find_event(attribute);
       if (!event) return refuse(CUDA_ERROR_INVALID_HANDLE, "a launch attribute names no event");
       if (!(event->flags & CU_EVENT_DISABLE_TIMING))
-        return refuse(CUDA_ERROR_INVALID_VALUE, "events of launches take no time");
+        return refuse(CUDA_ERROR_NOT_SUPPORTED, "events of launches take no time");
       break;
     }
     default:  // hints
@@ -286,6 +294,15 @@ CUresult make_kernel(const Callable &callable, const LaunchRequest &request,
                     cluster.z);
   }
 
+  // Lazily loaded: its code comes to the device with the first launch.
+  if (!callable.instance->load_code())
+    return refuse(CUDA_ERROR_OUT_OF_MEMORY, "the device has no memory for the code of %s",
+                  callable.kernel->name().c_str());
+  const uint32_t stack = callable.kernel->attributes().local_bytes;
+  if (!context->hidden.need_stacks(stack))
+    return refuse(CUDA_ERROR_OUT_OF_MEMORY, "the device has no memory for stacks of %u bytes",
+                  stack);
+
   auto task = std::make_shared<KernelTask>(context);
   Launch &prepared = task->prepared;
   prepared.kernel = callable.kernel;
@@ -295,6 +312,8 @@ CUresult make_kernel(const Callable &callable, const LaunchRequest &request,
   prepared.explicit_cluster = cluster.x != 0;
   if (cluster.x) prepared.cluster = cluster;
   prepared.dynamic_shared = request.dynamic_shared;
+  prepared.shared_unit = context->device().compute_major < 8 ? 256 : 128;
+  prepared.exact_shared = driver()->settings.exact_checks;
   prepared.cooperative = request.cooperative;
   prepared.stack_bytes =
       static_cast<uint32_t>(std::min<size_t>(context->limit(CU_LIMIT_STACK_SIZE), 512 << 10));

@@ -1,5 +1,6 @@
 #include "streams/operation.h"
 
+#include <sched.h>
 #include <time.h>
 
 #include <mutex>
@@ -25,10 +26,20 @@ int64_t now_ns() {
   return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
 }
 
-void Operation::wait() const {
+void Operation::wait(Waiting how) const {
   watch();
-  for (uint32_t state; (state = state_.load(std::memory_order_acquire)) != kDone;)
-    state_.wait(state, std::memory_order_acquire);
+  wait_until(kDone, how);
+}
+
+void Operation::wait_until(uint32_t wanted, Waiting how) const {
+  for (uint32_t state; (state = state_.load(std::memory_order_acquire)) < wanted;) {
+    if (how == Waiting::kAsleep)
+      state_.wait(state, std::memory_order_acquire);
+    else if (how == Waiting::kYielding)
+      sched_yield();
+    else
+      spin_pause();
+  }
 }
 
 // What is about to be done is waited for awake: to sleep and to be woken would take longer. Not
@@ -40,10 +51,7 @@ void Operation::watch() const {
     for (int i = 0; i < 32 && !done(); i++) spin_pause();
 }
 
-void Operation::wait_for_turn() const {
-  for (uint32_t state; (state = state_.load(std::memory_order_acquire)) == kWaiting;)
-    state_.wait(state, std::memory_order_acquire);
-}
+void Operation::wait_for_turn(Waiting how) const { wait_until(kReady, how); }
 
 void Operation::depend_on(const Work &before) {
   if (!before || before.get() == this || before->done()) return;
@@ -68,6 +76,7 @@ void Operation::complete(std::vector<Work> *ready) {
       if (--dependent->pending_ == 0) ready->push_back(std::move(dependent));
   }
   state_.notify_all();
+  if (const std::shared_ptr<Room> room = std::move(room_)) room->give_back();
   if (const std::function<void()> then = std::move(ended)) then();
 }
 
@@ -147,12 +156,18 @@ void Queue::link(Stream &stream, Operation &operation) {
     operation.depend_on(context.legacy_stream()->last_);
 }
 
+void Queue::become_last(Stream &stream, const Work &operation) {
+  stream.last_ = operation;
+  operation->room_ = stream.room_;
+  if (stream.room_) stream.room_->take();
+}
+
 void Queue::push(Stream &stream, const Work &operation, const Work &after) {
   {
     std::lock_guard guard(queue_mutex);
     link(stream, *operation);
     operation->depend_on(after);
-    stream.last_ = operation;
+    become_last(stream, operation);
     if (operation->pending_ != 0) return;
   }
   Operation::work_off({operation});
@@ -170,7 +185,7 @@ bool Queue::enqueue(Stream &stream, const Batch &batch, const Work &after) {
     else
       mark.work->depend_on(mark.event->recorded_);
   }
-  stream.last_ = batch.last;
+  become_last(stream, batch.last);
   return batch.first->pending_ == 0;
 }
 
@@ -207,7 +222,7 @@ void Queue::record(Event &event, const StreamRef &stream) {
   {
     std::lock_guard guard(queue_mutex);
     link(*stream, *mark);
-    stream->last_ = mark;
+    become_last(*stream, mark);
     event.recorded_ = mark;
     if (mark->pending_ != 0) return;
   }
@@ -232,6 +247,22 @@ Work Queue::recorded(const Event &event) {
 }
 
 Stream::Stream(std::shared_ptr<Context> of, Role as, unsigned with_flags, int with_priority)
-    : context(of), role(as), flags(with_flags), priority(with_priority), id(of->next_stream_id()) {}
+    : context(of),
+      role(as),
+      flags(with_flags),
+      priority(with_priority),
+      id(of->next_stream_id()),
+      room_entries_(driver() ? driver()->settings.traits.queue : 0),
+      room_(room_entries_ ? std::make_shared<Room>() : nullptr) {}
+
+void Room::wait(unsigned most) const {
+  for (unsigned taken; (taken = taken_.load(std::memory_order_acquire)) >= most;)
+    taken_.wait(taken, std::memory_order_acquire);
+}
+
+void Room::give_back() {
+  taken_.fetch_sub(1, std::memory_order_release);
+  taken_.notify_all();
+}
 
 }  // namespace softdev::driver

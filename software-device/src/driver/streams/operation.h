@@ -16,6 +16,7 @@
 namespace softdev::driver {
 
 class Context;
+class Room;
 
 enum class Where : uint8_t {
   kInline,   // short and never waits: on the thread that ended what came before
@@ -24,6 +25,9 @@ enum class Where : uint8_t {
   kEngine,   // `run` starts it, and somebody calls finish() later
   kCaller,   // on the thread that queued it, which waits for its turn
 };
+
+// How a thread waits: asleep; awake; or awake, letting others have the processor.
+enum class Waiting : uint8_t { kAsleep, kAwake, kYielding };
 
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
@@ -40,8 +44,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   bool always = false;
 
   bool done() const { return state_.load(std::memory_order_acquire) == kDone; }
-  void wait() const;           // until it is done
-  void wait_for_turn() const;  // until what it depends on is done; for kCaller
+  void wait(Waiting how) const;           // until it is done
+  void wait_for_turn(Waiting how) const;  // until what it depends on is done; for kCaller
   // Called once by whoever did the work. Starts what waited for it.
   void finish();
   int64_t finished_ns() const { return finished_ns_; }  // monotonic; meaningful when done
@@ -54,6 +58,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // Under the queue lock. Does nothing when `before` is done.
   void depend_on(const std::shared_ptr<Operation> &before);
   void watch() const;
+  // Until the state is at least `wanted`.
+  void wait_until(uint32_t wanted, Waiting how) const;
   static void start(std::shared_ptr<Operation> operation,
                     std::vector<std::shared_ptr<Operation>> *ready);
   static void work_off(std::vector<std::shared_ptr<Operation>> ready);
@@ -65,6 +71,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   const Where where_;
   unsigned pending_ = 0;                                // under the queue lock
   std::vector<std::shared_ptr<Operation>> dependents_;  // under the queue lock
+  std::shared_ptr<Room> room_;  // of its stream, in which it takes an entry; empty: none is counted
   int64_t finished_ns_ = 0;
 };
 

@@ -13,6 +13,19 @@
 
 namespace softdev::driver {
 
+// How much a stream has queued that is not done: kept where streams take so much and no more
+// (Traits::queue).
+class Room {
+ public:
+  // Waits until less than `most` is taken.
+  void wait(unsigned most) const;
+  void take() { taken_.fetch_add(1, std::memory_order_relaxed); }
+  void give_back();
+
+ private:
+  std::atomic<unsigned> taken_{0};
+};
+
 struct StreamCapture;  // graphs/capture.h
 struct EventCapture;
 class EventBoard;
@@ -30,6 +43,10 @@ class Stream : public Object {
   const int priority;
   const uint64_t id;
   bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING); }
+  // To be called before work is queued, with no lock held: waits where the queue is full.
+  void wait_for_room() const {
+    if (room_ && !capturing()) room_->wait(room_entries_);
+  }
   std::atomic<bool> destroyed{false};  // only its work is left
 
   // What was set and can be asked for; it changes nothing here.
@@ -49,6 +66,8 @@ class Stream : public Object {
   std::atomic<bool> capturing_{false};
   std::shared_ptr<StreamCapture> capture_;
   Work last_;  // what was queued last; under the queue lock
+  const unsigned room_entries_;
+  const std::shared_ptr<Room> room_;  // empty: there is always room
 };
 
 // A stream in use, with its context kept alive.
@@ -126,6 +145,7 @@ class Queue {
  private:
   friend class Operation;
   static void link(Stream &stream, Operation &operation);
+  static void become_last(Stream &stream, const Work &operation);
 };
 
 }  // namespace softdev::driver

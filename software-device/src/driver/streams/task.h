@@ -34,7 +34,8 @@ using TaskRef = std::shared_ptr<Task>;
 CUresult submit(const StreamRef &stream, const TaskRef &task);
 
 // Whether a stream may be used now, as far as captures are concerned (graphs/capture.cpp). A call
-// that captures forbid invalidates them.
+// that captures forbid invalidates them. What queues work waits here for room in its stream, so no
+// lock may be held.
 enum class Use {
   kQueue,  // queues work
   kWait,   // waits for it, or asks whether it is done
@@ -43,6 +44,7 @@ enum class Use {
 extern std::atomic<unsigned> captures;  // that are active; none: everything is allowed
 CUresult check_capture(const StreamRef &stream, Use use);
 inline CUresult admit(const StreamRef &stream, Use use) {
+  if (use == Use::kQueue) stream->wait_for_room();
   if (captures.load(std::memory_order_relaxed) == 0) return CUDA_SUCCESS;
   return check_capture(stream, use);
 }

@@ -105,7 +105,7 @@ CUresult run_here(const StreamRef &stream, Memory::Pin pin, const char *name, si
   if (trace::on()) work->span = trace::span("%s <%zu bytes>", name, bytes);
   Queue::push(*stream, work);
   pin.unlock();
-  work->wait_for_turn();
+  work->wait_for_turn(stream.context->waiting());
   if (!stream.context->failed()) function();
   work->finish();
   stream.context->flush_prints();
@@ -382,9 +382,9 @@ CUresult synchronise(const StreamRef &stream) {
     // It comes after the blocking streams, so what is in them is waited for too.
     auto mark = std::make_shared<Operation>(stream.context, Where::kInline);
     Queue::push(*stream, mark);
-    mark->wait();
+    mark->wait(stream.context->waiting());
   } else if (Work last = Queue::tail(*stream)) {
-    last->wait();
+    last->wait(stream.context->waiting());
   }
   stream.context->flush_prints();
   return stream.context->error();

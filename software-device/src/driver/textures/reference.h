@@ -14,6 +14,12 @@ namespace softdev::driver {
 class TextureReference : public Object {
  public:
   static constexpr Kind kKind = Kind::kTextureReference;
+
+  // As NVIDIA's driver begins them.
+  TextureReference() {
+    for (CUaddress_mode &mode : settings.addressMode) mode = CU_TR_ADDRESS_MODE_CLAMP;
+  }
+
   uint64_t variable = 0;  // its address; 0 for one that belongs to no module
   bool created = false;   // by cuTexRefCreate, and not part of a module
 

@@ -1,17 +1,22 @@
 // The symbols that programs call. Each passes its call on to what entry/ has made of it, and on
-// the way tells the trace, if there is one. Look-ups find these too.
+// the way tells the trace, if there is one, and refuses what an older driver would not have, or
+// a lost GPU not do (the traits `driver` and `lost-gpu`). Look-ups find these too.
 // These are the exported ones.
 #undef CUDA_DRIVER_PREFIX
 
+#include <array>
 #include <bit>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "abi_lookup.h"
+#include "abi_version.h"
+#include "core/driver.h"
 #include "cuda_driver.h"
 #include "streams/operation.h"
 #include "trace/trace.h"
@@ -135,9 +140,36 @@ void tell(int entry, std::span<const Argument> arguments, CUresult result, int64
   trace::called(abi_entries[entry].name, text, result, began, ended);
 }
 
+// Whether the driver came before this call.
+bool is_missing(int entry) {
+  if (driver_version() == ABI_DRIVER_VERSION) return false;
+  static const auto since = [] {
+    std::array<int, ABI_ENTRY_COUNT> versions;
+    for (int i = 0; i < ABI_ENTRY_COUNT; i++) versions[static_cast<size_t>(i)] = abi_since(i);
+    return versions;
+  }();
+  const int came = since[static_cast<size_t>(entry)];
+  if (came <= driver_version()) return false;
+  log(Level::kWarn, "%s came with CUDA %d.%d: a driver for %d.%d does not have it",
+      abi_entries[entry].name, came / 1000, came % 1000 / 10, driver_version() / 1000,
+      driver_version() % 1000 / 10);
+  return true;
+}
+
+// Whether a call has to do with devices: a GPU that is lost does not change what errors are called.
+bool asks_devices(int entry) {
+  const std::string_view name = abi_entries[entry].name;
+  return !name.starts_with("cuGetError") && !name.starts_with("cuGetProcAddress") &&
+         name != "cuDriverGetVersion" && name != "cuInit";
+}
+
+// Not gnu::cold: the part of an entry point that calls such a function would be no longer in the
+// entry point, in whose place the log looks for the name of the call.
 template <class... P>
-[[gnu::noinline, gnu::cold]] CUresult traced(int entry, CUresult (*implementation)(P...),
-                                             P... arguments) {
+[[gnu::noinline]] CUresult watched(int entry, CUresult (*implementation)(P...), P... arguments) {
+  if (is_missing(entry)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (asks_devices(entry) && devices_are_lost()) return CUDA_ERROR_UNKNOWN;
+  if (!trace::on()) return implementation(arguments...);
   int64_t began = now_ns();
   CUresult result = implementation(arguments...);
   int64_t ended = now_ns();
@@ -153,9 +185,9 @@ template <class... P>
 template <int entry, class... P>
 inline CUresult pass(CUresult (*)(P...), P... arguments) {
   auto implementation = reinterpret_cast<CUresult (*)(P...)>(abi_entries[entry].function);
-  if (!trace::on()) [[likely]]
+  if (!trace::on() && !calls_are_refused.load(std::memory_order_relaxed)) [[likely]]
     return implementation(arguments...);
-  return traced(entry, implementation, arguments...);
+  return watched(entry, implementation, arguments...);
 }
 
 }  // namespace

@@ -23,8 +23,10 @@ Handler select(const Ir &ir) {
       select_exchange,       //
       select_async,          //
       select_bulk,           //
+      select_tensor,         //
       select_mma_single,     //
       select_mma,            //
+      select_wgmma,          //
       select_matrix_memory,  //
       select_video,          //
       select_pair,           //

@@ -156,7 +156,7 @@ TEST(misused_mbarriers_are_reported) {
 
 TEST(forms_that_are_refused) {
   static const char *const kBad[] = {
-      "setmaxnreg.inc.sync.aligned.u32 240;",
+      "setmaxnreg.inc.sync.aligned.u32 12;",
       "cp.async.ca.shared.global [%r4], [%d0], 12;",
       "cp.async.cg.shared.global [%r4], [%d0], 8;",
       "cp.async.ca.global.shared [%d0], [%r4], 8;",

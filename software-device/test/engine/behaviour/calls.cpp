@@ -156,3 +156,49 @@ TEST(device_heap) {
     CHECK_OK(device.launch(program, "k", {2}, {128}, Parameters().add(out)));
   for (uint32_t i = 0; i < 256; ++i) CHECK(out[i] == i);
 }
+
+TEST(results_that_declarations_leave_out) {
+  Device device(1);
+  auto program = device.load(module(R"(
+    .extern .func vprintf(.param .b64 a, .param .b64 b);
+    .extern .func malloc(.param .b64 a);
+    .extern .func cudaGetLastError();
+    .global .align 1 .b8 format[7] = {37, 100, 32, 37, 100, 10};
+    )" + kernel("k", 1, R"(
+    .local .align 8 .b8 args[8]; mov.u64 %d4, args; mov.u64 %d5, format; mov.u32 %r4, 41;
+    st.local.u32 [args], %r0; st.local.u32 [args+4], 7;
+    { .param .b64 p; .param .b64 q; st.param.b64 [p], %d5; st.param.b64 [q], %d4;
+      call.uni vprintf, (p, q); }
+    { .param .b64 p; st.param.b64 [p], 16; call.uni malloc, (p); }
+    call.uni cudaGetLastError;
+    add.s32 %r4, %r4, 1;)" + store_result("%r4"))));
+  auto *out = device.array<uint32_t>(2);
+  CHECK_OK(device.launch(program, "k", {1}, {2}, Parameters().add(out)));
+  CHECK(device.printed == "0 7\n1 7\n" && out[0] == 42 && out[1] == 42);
+
+  auto translate = [&](const std::string &declaration, const std::string &call) {
+    return device
+        .load(module(declaration + kernel("k", 0,
+                                          "{ .param .b64 p; .param .b64 q; .param"
+                                          " .b32 r; " +
+                                              call + " }")))
+        ->find_kernel("k")
+        ->translate();
+  };
+  // As ptxas: a call has what its declaration has.
+  CHECK_FAILS(translate(".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);",
+                        "call.uni vprintf, (p, q);"),
+              218, "number of arguments or results");
+  CHECK_FAILS(translate(".extern .func vprintf(.param .b64 a, .param .b64 b);",
+                        "call.uni (r), vprintf, (p, q);"),
+              218, "number of arguments or results");
+  // What is there is still compared.
+  CHECK_FAILS(translate(".extern .func vprintf(.param .b64 a);", "call.uni vprintf, (p);"), 218,
+              "unknown signature");
+  CHECK_FAILS(translate(".extern .func (.param .b32 r) malloc(.param .b64 a);",
+                        "call.uni (r), malloc, (p);"),
+              218, "unknown signature");
+  CHECK_FAILS(
+      translate(".extern .func (.param .b32 r) free(.param .b64 a);", "call.uni (r), free, (p);"),
+      218, "unknown signature");
+}

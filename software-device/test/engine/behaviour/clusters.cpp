@@ -109,6 +109,36 @@ TEST(cluster_barrier_of_warps_that_come_and_go) {
   for (uint32_t i = 0; i < 128; ++i) CHECK(out[i] == (i < 104 ? 20 : 0));
 }
 
+// Each block of a cluster has the rest of its last unit for itself, and the others reach it there.
+TEST(units_of_shared_memory_in_a_cluster) {
+  Device device;
+  device.cluster = {4, 1, 1};
+  auto program = device.load(module(kernel("k", 2, R"(
+    cvt.u32.u64 %r4, %d1; mov.u32 %r5, %cluster_ctarank; add.s32 %r6, %r5, 1; and.b32 %r6, %r6, 3;
+    mad.lo.u32 %r7, %r1, 5, 11; st.shared.u32 [%r4], %r7;
+    barrier.cluster.arrive; barrier.cluster.wait;
+    mapa.shared::cluster.u32 %r8, %r4, %r6; ld.shared::cluster.u32 %r9, [%r8];
+    cvt.u64.u32 %d4, %r4; cvta.shared.u64 %d4, %d4; mapa.u64 %d5, %d4, %r6; ld.u32 %r10, [%d5];
+    barrier.cluster.arrive; barrier.cluster.wait;
+    setp.ne.u32 %p0, %r9, %r10; @%p0 trap;)" + store_result("%r9")) +
+                                    kernel("beyond", 2, R"(
+    cvt.u32.u64 %r4, %d1; mapa.shared::cluster.u32 %r8, %r4, 2;
+    ld.shared::cluster.u32 %r9, [%r8];)")));
+  auto *out = device.array<uint32_t>(8);
+  for (const bool exact : {true, false}) {
+    device.exact_shared = exact;
+    auto run = [&](const char *name, uint64_t at) {
+      return device.launch(program, name, {8}, {1}, Parameters().add(out).add(at), 8);
+    };
+    const uint64_t end = exact ? 8 : 128;
+    CHECK_OK(run("k", end - 4));
+    for (uint32_t i = 0; i < 8; ++i) CHECK(out[i] == 5 * (i / 4 * 4 + (i + 1) % 4) + 11);
+    CHECK_FAILS(run("k", end), 700, "st.shared");
+    CHECK_OK(run("beyond", end - 4));
+    CHECK_FAILS(run("beyond", end), 700, "ld.shared::cluster");
+  }
+}
+
 TEST(clusters_that_cannot_be) {
   Device device;
   auto program = device.load(module(".shared .align 8 .b64 bar;\n" + kernel("k", 0, "") +

@@ -202,6 +202,62 @@ TEST(global_faults) {
   CHECK_OK(run("write", array));  // the engine itself goes on
 }
 
+// Each instruction that reads or writes shared memory, at the last place that it may and at the one
+// behind: of the bytes that were asked for, or of the units that hold them.
+TEST(shared_memory_is_handed_out_in_units) {
+  static const char *const kAccesses[][2] = {
+      {"1", "ld.shared.u8 %r5, [%r4];"},
+      {"4", "ld.shared.u32 %r5, [%r4];"},
+      {"8", "ld.shared.u64 %d5, [%r4];"},
+      {"16", "ld.shared.v4.u32 {%r5, %r6, %r7, %r8}, [%r4];"},
+      {"1", "st.shared.u8 [%r4], %r0;"},
+      {"4", "st.shared.u32 [%r4], %r0;"},
+      {"16", "st.shared.v4.u32 [%r4], {%r5, %r6, %r7, %r8};"},
+      {"4",
+       "shl.b32 %r5, %r0, 2; sub.s32 %r4, %r4, 124; add.s32 %r4, %r4, %r5;"
+       "ld.shared.u32 %r6, [%r4];"},  // a row of which thread 31 has the highest
+      {"4", "atom.shared.add.u32 %r5, [%r4], 1;"},
+      {"8", "red.shared.add.u64 [%r4], 1;"},
+      {"4", "cvt.u64.u32 %d5, %r4; cvta.shared.u64 %d5, %d5; ld.u32 %r5, [%d5];"},
+      {"4", "cvt.u64.u32 %d5, %r4; cvta.shared.u64 %d5, %d5; st.u32 [%d5], %r5;"},
+      {"4", "cvt.u64.u32 %d5, %r4; cvta.shared.u64 %d5, %d5; atom.add.u32 %r5, [%d5], 1;"},
+      {"4", "cp.async.ca.shared.global [%r4], [%d1], 4;"},
+      {"8", "mbarrier.init.shared.b64 [%r4], 1;"},
+      {"16", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r5}, [%r4];"},
+  };
+  std::string text;
+  for (size_t i = 0; i < std::size(kAccesses); ++i)
+    text +=
+        kernel("k" + std::to_string(i), 2, std::string("cvt.u32.u64 %r4, %d0;") + kAccesses[i][1]);
+  Device device(1);
+  auto program = device.load(module(text));
+  auto *data = device.array<uint32_t>(4);
+  for (const bool exact : {true, false}) {
+    device.exact_shared = exact;
+    for (const uint32_t unit : {128u, 256u}) {
+      device.shared_unit = unit;
+      for (const uint32_t asked : {16u, 128u, 144u, 256u, 272u, 99u << 10}) {
+        const uint64_t end = exact ? asked : (asked + unit - 1) / unit * unit;
+        for (size_t i = 0; i < std::size(kAccesses); ++i) {
+          const std::string name = "k" + std::to_string(i);
+          const uint64_t size = std::stoul(kAccesses[i][0]);
+          const bool row = i == 7;
+          if (row && end < 128) continue;
+          auto run = [&](uint64_t at) {
+            return device.launch(program, name.c_str(), {2}, {32}, Parameters().add(at).add(data),
+                                 asked);
+          };
+          CHECK_OK(run(end - size));
+          CHECK_FAILS(run(end), 700, row ? "thread (31,0,0)" : "thread (0,0,0)");
+        }
+      }
+    }
+    // Who asks for none has none.
+    CHECK_FAILS(device.launch(program, "k1", {1}, {1}, Parameters().add(uint64_t{0}).add(data)),
+                700, "0 bytes of shared memory");
+  }
+}
+
 TEST(shared_and_local_faults) {
   const std::string globals = ".shared .align 4 .b8 box[128];\n";
   CHECK_OK(touch("st.shared.u32 [box+124], 1;", 0, 0, globals));

@@ -21,8 +21,8 @@ softdev::Status translate(const std::string &body, const std::string &globals = 
 }  // namespace
 
 TEST(unknown_instructions_and_modifiers) {
-  CHECK_FAILS(translate("wgmma.fence.sync.aligned;"), 218, "kernel named", "line 9",
-              "'wgmma' is not supported", "`wgmma.fence.sync.aligned;`");
+  CHECK_FAILS(translate("tcgen05.wait::ld.sync.aligned;"), 218, "kernel named", "line 9",
+              "'tcgen05' is not supported", "`tcgen05.wait::ld.sync.aligned;`");
   CHECK_FAILS(translate("\n\nadd.foo.s32 %r4, %r5, %r6;"), 218, "line 11", "'.foo'", "add.foo.s32");
   CHECK_FAILS(translate("add.rn.s32 %r4, %r5, %r6;"), 218, "not supported", "add.rn.s32");
   CHECK_FAILS(translate("min.sat.f32 %f1, %f2, %f3;"), 218, "'.sat'");

@@ -161,14 +161,23 @@ TEST(sizes_of_shared_memory) {
     bench.each([&](const At &, uint64_t got) { CHECK(got == bench.out[0]); });
     return bench.out[0];
   };
-  CHECK(read("%total_smem_size") >= 320 + kDynamic);
-  CHECK(read("%aggr_smem_size") >= read("%total_smem_size"));
-  const uint64_t begin = read("%reserved_smem_offset_begin"),
-                 end = read("%reserved_smem_offset_end");
-  CHECK(end >= begin && read("%reserved_smem_offset_cap") >= end);
-  for (const char *part : {"%reserved_smem_offset_0", "%reserved_smem_offset_1"}) {
-    const uint64_t at = read(part);
-    CHECK(at >= begin && at <= end);
+  constexpr uint64_t kReserved = 1024;  // of the system
+  for (const bool exact : {true, false}) {
+    bench.device.exact_shared = exact;
+    for (const uint32_t unit : {128u, 256u}) {
+      bench.device.shared_unit = unit;
+      const uint64_t total = unit == 128 ? 640 : 768;  // of 320 + kDynamic bytes
+      CHECK(read("%total_smem_size") == total);
+      CHECK(read("%aggr_smem_size") == total + kReserved);
+      const uint64_t begin = read("%reserved_smem_offset_begin"),
+                     end = read("%reserved_smem_offset_end");
+      CHECK(begin == (exact ? 528 : total));
+      CHECK(end == begin + kReserved && read("%reserved_smem_offset_cap") >= end);
+      for (const char *part : {"%reserved_smem_offset_0", "%reserved_smem_offset_1"}) {
+        const uint64_t at = read(part);
+        CHECK(at >= begin && at <= end);
+      }
+    }
   }
 }
 

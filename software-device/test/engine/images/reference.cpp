@@ -131,7 +131,7 @@ Value fetch(const ImageView &view, int dimensions, const Where &where) {
     return element(view, dimensions, index, layer, where.level);
   }
   int first[3];
-  double fraction[3];
+  double fraction[3] = {};
   for (int d = 0; d < dimensions; ++d) {
     const double place = scaled(view, where, d) - 0.5;
     // 1.8 bits of fixed point, to nearest.
@@ -139,6 +139,10 @@ Value fetch(const ImageView &view, int dimensions, const Where &where) {
     first[d] = static_cast<int>(std::floor(rounded)) + where.offset[d];
     fraction[d] = rounded - std::floor(rounded);
   }
+  // Between four, the weight of the farthest is rounded to 1/256, and the others are what is left.
+  const double both = std::floor(fraction[0] * fraction[1] * 256 + 0.5) / 256;
+  const double of_four[] = {1 - fraction[0] - fraction[1] + both, fraction[0] - both,
+                            fraction[1] - both, both};
   Value sum;
   for (int corner = 0; corner < 1 << dimensions; ++corner) {
     double weight = 1;
@@ -147,6 +151,7 @@ Value fetch(const ImageView &view, int dimensions, const Where &where) {
       index[d] = first[d] + far;
       weight *= far ? fraction[d] : 1 - fraction[d];
     }
+    if (dimensions == 2) weight = of_four[corner];
     if (weight == 0) continue;
     const Value part = element(view, dimensions, index, layer, where.level);
     for (int c = 0; c < 4; ++c) sum.component[c] += weight * part.component[c];

@@ -22,7 +22,9 @@ inline std::string number(uint64_t value) { return std::to_string(value); }
 // What nobody has taken the last ones do, where there are fewer processors.
 constexpr unsigned kBlocks = 2000;
 
-// Leaves the role in %r1 and begins when all roles are taken. 17 words at [%d0] are 0 before.
+// Leaves the role in %r1 and begins when all roles are taken. 17 words at [%d0] are 0 before. The
+// last role may be taken between the loads of two lanes, which then leave the loop apart; they come
+// together again, as a warp that is to store or load a line at once.
 inline std::string take_role(unsigned roles) {
   return "mov.u32 %r61, 99; setp.ne.u32 %p15, %r0, 0; @%p15 bra TAKEN;\n"
          "mov.u32 %r62, %smid; mul.wide.u32 %d61, %r62, 4; add.s64 %d61, %d0, %d61;\n"
@@ -38,7 +40,7 @@ inline std::string take_role(unsigned roles) {
          "MINE: mov.u32 %r61, %r62; red.global.add.u32 [%d0+64], 1;\n"
          "TAKEN: shfl.sync.idx.b32 %r1, %r61, 0, 31, -1; setp.eq.u32 %p15, %r1, 99; @%p15 exit;\n"
          "START: ld.relaxed.gpu.global.u32 %r61, [%d0+64]; setp.lt.u32 %p15, %r61, " +
-         number(roles) + "; @%p15 bra START;\n";
+         number(roles) + "; @%p15 bra START;\nbar.warp.sync -1;\n";
 }
 
 }  // namespace racing

@@ -135,10 +135,21 @@ CUresult release(CUdeviceptr address, CUstream handle, Default null) {
   });
 }
 
+// The places where CUDA has pools. "The node of the current thread" is none of them.
 CUresult device_of(const CUmemLocation *location, Device **device) {
-  if (!location || location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
-  *device = driver()->device(location->id);
-  return *device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  if (!location) return CUDA_ERROR_INVALID_VALUE;
+  switch (location->type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      *device = driver()->device(location->id);
+      return *device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      return refuse(CUDA_ERROR_NOT_SUPPORTED, "pools of host memory are not there");
+    case CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN:
+      return refuse(CUDA_ERROR_NOT_SUPPORTED, "devices have no locality domains with pools");
+    default:
+      return refuse(CUDA_ERROR_INVALID_VALUE, "location type %d has no pools", location->type);
+  }
 }
 
 }  // namespace
@@ -223,10 +234,10 @@ CUresult cuMemPoolCreate(CUmemoryPool *handle, const CUmemPoolProps *properties)
   if (CUresult bad = enter()) return bad;
   if (!handle || !properties) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult bad = check_type(properties->allocType)) return bad;
-  if (properties->handleTypes & ~static_cast<int>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
-    return refuse(CUDA_ERROR_NOT_SUPPORTED, "pools are shared by file descriptors only");
   Device *device;
   if (CUresult bad = device_of(&properties->location, &device)) return bad;
+  if (properties->handleTypes & ~static_cast<int>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
+    return refuse(CUDA_ERROR_NOT_SUPPORTED, "pools are shared by file descriptors only");
   return guarded([&] {
     auto pool = std::make_shared<Pool>();
     pool->device = device->ordinal;

@@ -30,6 +30,21 @@ CUmemGenericAllocationHandle add_reference(const std::shared_ptr<Allocation> &al
   return allocation->handle();
 }
 
+// Whether addresses at `at` are tried first.
+bool follows_hint(CUdeviceptr at) {
+  switch (driver()->settings.traits.hints) {
+    case Hints::kAll:
+      return true;
+    case Hints::kIgnored:
+      return false;
+    case Hints::kLow:
+      return at < kHighHints;
+    case Hints::kHigh:
+      return at >= kHighHints;
+  }
+  return true;
+}
+
 void drain_all() {
   for (const auto &device : driver()->devices) device->drain();
 }
@@ -66,18 +81,21 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
   if (!granularity || static_cast<unsigned>(option) > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult bad = check_properties(properties)) return bad;
-  *granularity = kGranule;
+  *granularity = driver()->memory.granularity();
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemAddressReserve(CUdeviceptr *address, size_t size, size_t alignment, CUdeviceptr at,
                              unsigned long long flags) {
   if (CUresult bad = enter()) return bad;
-  if (!address || !size || size % kGranule || flags || at % kGranule ||
-      (alignment & (alignment - 1)))
-    return refuse(CUDA_ERROR_INVALID_VALUE, "sizes and addresses are multiples of 2 MiB");
+  const uint64_t granule = driver()->memory.granularity();
+  if (!address || !size || size % granule || flags || at % granule || (alignment & (alignment - 1)))
+    return refuse(CUDA_ERROR_INVALID_VALUE, "sizes and addresses are multiples of %llu KiB",
+                  static_cast<unsigned long long>(granule >> 10));
   return guarded([&] {
-    *address = driver()->memory.reserve(size, std::max<size_t>(alignment, kGranule), at);
+    const bool own = driver()->settings.traits.hints != Hints::kAll;
+    *address = driver()->memory.reserve(size, std::max<size_t>(alignment, granule),
+                                        follows_hint(at) ? at : 0, own ? kOwnAddresses : 0);
     return *address ? CUDA_SUCCESS
                     : refuse(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes of addresses", size);
   });
@@ -100,8 +118,10 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t size) {
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
                      const CUmemAllocationProp *properties, unsigned long long flags) {
   if (CUresult bad = enter()) return bad;
-  if (!handle || !size || size % kGranule || flags)
-    return refuse(CUDA_ERROR_INVALID_VALUE, "the size is not a multiple of 2 MiB");
+  const uint64_t granule = driver()->memory.granularity();
+  if (!handle || !size || size % granule || flags)
+    return refuse(CUDA_ERROR_INVALID_VALUE, "the size is not a multiple of %llu KiB",
+                  static_cast<unsigned long long>(granule >> 10));
   if (CUresult bad = check_properties(properties)) return bad;
   return guarded([&] {
     return create(handle, size, *driver()->device(properties->location.id),

@@ -38,7 +38,7 @@ int required_cluster(const softdev::KernelAttributes &attributes, const Function
 CUresult require_cluster(const Callable &callable, int dimension, int value) {
   if (CUresult bad = prepare(*callable.kernel)) return bad;
   if (callable.kernel->attributes().required_cluster[0])
-    return refuse(CUDA_ERROR_NOT_PERMITTED, "%s was compiled for clusters of one size",
+    return refuse(CUDA_ERROR_INVALID_VALUE, "%s was compiled for clusters of one size",
                   callable.kernel->name().c_str());
   if (value < 0) return CUDA_ERROR_INVALID_VALUE;
   callable.settings->cluster[dimension] = value;

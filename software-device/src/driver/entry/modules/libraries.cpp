@@ -27,9 +27,12 @@ CUresult load(CUlibrary *handle, const void *code, size_t limit, const JitLog &j
       library->image.choose(code, limit, device.compute_major, device.compute_minor, &reason);
   // Where a context is current, the code is looked at now: a program learns of bad PTX here and
   // not at its first launch.
+  const bool lazy = driver()->settings.traits.lazy_loading;
   auto context = driver()->handles.find<Context>(ContextStack::top());
   std::shared_ptr<Instance> instance;
-  if (result == CUDA_SUCCESS && context && context->active())
+  if (lazy)
+    library->messages = jit.error_buffer();
+  else if (result == CUDA_SUCCESS && context && context->active())
     result = library->instance(context, &instance, &reason);
   if (result != CUDA_SUCCESS) return report_load_failure(result, reason, jit);
   report_load_success(jit);

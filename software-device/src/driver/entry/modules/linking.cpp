@@ -3,6 +3,7 @@
 #include "entry/modules/load.h"
 #include "modules/containers.h"
 #include "modules/linker.h"
+#include "modules/ptx_version.h"
 
 using namespace softdev::driver;
 
@@ -23,9 +24,11 @@ class Link : public Object {
   void **values = nullptr;
   int64_t begun_ns = 0, spent_ns = 0;  // the step that is under way; those before it
 
-  // Adds a line to the error log, and returns `result`.
+  // Adds a line to the error log, and returns `why`.
   CUresult fail(CUresult why, const std::string &reason) {
-    log += "error   : " + reason + "\n";
+    // The compiler's own words say themselves how bad it is.
+    if (why != CUDA_ERROR_UNSUPPORTED_PTX_VERSION) log += "error   : ";
+    log += reason + "\n";
     for (size_t i = 0; i < given.size(); i++) values[i] = given[i];
     return report_load_failure(why, log, jit());
   }
@@ -74,6 +77,8 @@ CUresult create(unsigned count, CUjit_option *options, void **values, CUlinkStat
 
 // With the link's lock held.
 CUresult add_text(Link &link, std::string text, std::string name) {
+  std::string reason;
+  if (CUresult bad = check_ptx_version(text, &reason)) return link.fail(bad, reason);
   // What is no PTX at all is refused now, so that programs learn which input it was.
   LinkResult alone = link_ptx({{text, name}});
   if (!alone.ok) return link.fail(CUDA_ERROR_INVALID_PTX, alone.problem);

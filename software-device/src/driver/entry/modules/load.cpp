@@ -17,19 +17,27 @@ namespace {
 constexpr long kMostFile = 1L << 30;
 
 // Sizes travel in the pointers themselves, and the used size goes back the same way.
-void fill_buffer(const JitLog &jit, CUjit_option buffer_option, CUjit_option size_option,
-                 const std::string &text) {
+std::span<char> find_buffer(const JitLog &jit, CUjit_option buffer_option, CUjit_option size_option,
+                            void ***size) {
   char *buffer = nullptr;
-  void **size = nullptr;
+  *size = nullptr;
   for (unsigned i = 0; i < jit.count && jit.options && jit.values; i++) {
     if (jit.options[i] == buffer_option) buffer = static_cast<char *>(jit.values[i]);
-    if (jit.options[i] == size_option) size = &jit.values[i];
+    if (jit.options[i] == size_option) *size = &jit.values[i];
   }
+  if (!buffer || !*size) return {};
+  return {buffer, reinterpret_cast<uintptr_t>(**size) & UINT32_MAX};
+}
+
+void fill_buffer(const JitLog &jit, CUjit_option buffer_option, CUjit_option size_option,
+                 const std::string &text) {
+  void **size;
+  const std::span<char> buffer = find_buffer(jit, buffer_option, size_option, &size);
   if (!size) return;
-  size_t room = reinterpret_cast<uintptr_t>(*size) & UINT32_MAX, used = 0;
-  if (buffer && room) {
-    used = std::min(room - 1, text.size());
-    memcpy(buffer, text.data(), used);
+  size_t used = 0;
+  if (!buffer.empty()) {
+    used = std::min(buffer.size() - 1, text.size());
+    memcpy(buffer.data(), text.data(), used);
     buffer[used] = 0;
   }
   *size = reinterpret_cast<void *>(used);
@@ -50,6 +58,11 @@ void tell_time(const JitLog &jit) {
 }
 
 }  // namespace
+
+std::span<char> JitLog::error_buffer() const {
+  void **size;
+  return find_buffer(*this, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, &size);
+}
 
 CUresult report_load_failure(CUresult result, const std::string &reason, const JitLog &jit) {
   log(Level::kError, "a module was refused: %s", last_line(reason).c_str());

@@ -1,6 +1,7 @@
 // What loading a module and loading a library share.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct JitLog {
   int64_t started_ns = now_ns();
 
   bool complete() const { return !count || (options && values); }
+  // The buffer for what is wrong; empty where there is none.
+  std::span<char> error_buffer() const;
 };
 
 // Logs why nothing was loaded, writes it to the program's log buffer too, and returns `result`.

@@ -83,6 +83,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule handle, const char *
     softdev::Kernel *kernel = module->instance->program().find_kernel(name);
     if (!kernel) return refuse(CUDA_ERROR_NOT_FOUND, "the module has no kernel %s", name);
     *function = as_handle<CUfunction>(*module->instance->function(kernel));
+    module->instance->use(kernel);
     return CUDA_SUCCESS;
   });
 }

@@ -136,7 +136,10 @@ CUresult cuEventSynchronize(CUevent handle) {
     uint64_t number = event->board->latest();
     while (!event->board->done(number) && health(*event) == CUDA_SUCCESS) usleep(50);
   } else if (Work recorded = Queue::recorded(*event)) {
-    recorded->wait();
+    // The flags of a context are about streams: events have one of their own.
+    const bool spins =
+        driver()->settings.traits.spinning && !(event->flags & CU_EVENT_BLOCKING_SYNC);
+    recorded->wait(spins ? Waiting::kAwake : Waiting::kAsleep);
   }
   if (std::shared_ptr<Context> context = event->context.lock()) context->flush_prints();
   return health(*event);

@@ -63,6 +63,17 @@ CUresult bind(TextureReference &reference, const CUDA_RESOURCE_DESC &resource) {
   return CUDA_SUCCESS;
 }
 
+// Binds an array, mipmapped or not.
+CUresult bind_array(TextureReference &reference, const CUDA_ARRAY3D_DESCRIPTOR &array,
+                    unsigned flags, const CUDA_RESOURCE_DESC &resource) {
+  if (flags & ~texture_flags::kOverrideFormat) return CUDA_ERROR_INVALID_VALUE;
+  if (flags & texture_flags::kOverrideFormat) {
+    reference.format = array.Format;
+    reference.channels = array.NumChannels;
+  }
+  return bind(reference, resource);
+}
+
 bool known(CUfilter_mode mode) {
   return mode == CU_TR_FILTER_MODE_POINT || mode == CU_TR_FILTER_MODE_LINEAR;
 }
@@ -131,26 +142,22 @@ CUresult cuTexRefDestroy(CUtexref handle) {
 CUresult cuTexRefSetArray(CUtexref handle, CUarray array, unsigned int flags) {
   return change(handle, [&](TextureReference &reference) -> CUresult {
     auto found = driver()->handles.find<Array>(array);
-    if (flags != texture_flags::kOverrideFormat || !found) return CUDA_ERROR_INVALID_VALUE;
+    if (!found) return CUDA_ERROR_INVALID_VALUE;
     CUDA_RESOURCE_DESC resource{};
     resource.resType = CU_RESOURCE_TYPE_ARRAY;
     resource.res.array.hArray = array;
-    reference.format = found->shape.descriptor.Format;
-    reference.channels = found->shape.descriptor.NumChannels;
-    return bind(reference, resource);
+    return bind_array(reference, found->shape.descriptor, flags, resource);
   });
 }
 
 CUresult cuTexRefSetMipmappedArray(CUtexref handle, CUmipmappedArray array, unsigned int flags) {
   return change(handle, [&](TextureReference &reference) -> CUresult {
     auto found = driver()->handles.find<MipmappedArray>(array);
-    if (flags != texture_flags::kOverrideFormat || !found) return CUDA_ERROR_INVALID_VALUE;
+    if (!found) return CUDA_ERROR_INVALID_VALUE;
     CUDA_RESOURCE_DESC resource{};
     resource.resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
     resource.res.mipmap.hMipmappedArray = array;
-    reference.format = found->shape.descriptor.Format;
-    reference.channels = found->shape.descriptor.NumChannels;
-    return bind(reference, resource);
+    return bind_array(reference, found->shape.descriptor, flags, resource);
   });
 }
 

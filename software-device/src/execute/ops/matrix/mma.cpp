@@ -3,93 +3,14 @@
 // Integer products and their sum are exact; what is added to C wraps, or saturates where asked.
 // Double precision is a chain of fused multiply-adds in the order of k.
 #include "execute/ops/families.h"
-#include "execute/ops/matrix/matrix.h"
+#include "execute/ops/matrix/matrix_integer.h"
 #include "execute/rounding.h"
-
-#ifdef __AVX2__
-#include <immintrin.h>
-#endif
 
 namespace softdev::SOFTDEV_ISA {
 namespace {
 
-// One row of a block, kDepth elements, to 16 bits.
-template <class T>
-struct ByteRow {
-  static constexpr unsigned kDepth = 16;
-  static SOFTDEV_INLINE void widen(const uint8_t *row, int16_t *out) {
-    T v[kDepth];
-    std::memcpy(v, row, sizeof v);
-    for (unsigned j = 0; j < kDepth; ++j) out[j] = v[j];
-  }
-};
-template <bool is_signed>
-struct NibbleRow {
-  static constexpr unsigned kDepth = 32;
-  static SOFTDEV_INLINE void widen(const uint8_t *row, int16_t *out) {
-    constexpr int kSign = is_signed ? 8 : 0;
-#ifdef __AVX2__
-    const __m128i nibble = _mm_set1_epi8(15), sign = _mm_set1_epi8(kSign);
-    __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(row));
-    __m128i even = _mm_and_si128(bytes, nibble);
-    __m128i odd = _mm_and_si128(_mm_srli_epi16(bytes, 4), nibble);
-    even = _mm_sub_epi8(_mm_xor_si128(even, sign), sign);
-    odd = _mm_sub_epi8(_mm_xor_si128(odd, sign), sign);
-    __m256i first = _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(even, odd));
-    __m256i second = _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(even, odd));
-    _mm256_storeu_si256(reinterpret_cast<__m256i *>(out), first);
-    _mm256_storeu_si256(reinterpret_cast<__m256i *>(out + kRowBytes), second);
-#else
-    for (unsigned j = 0; j < kRowBytes; ++j) {
-      out[2 * j] = static_cast<int16_t>(((row[j] & 15) ^ kSign) - kSign);
-      out[2 * j + 1] = static_cast<int16_t>(((row[j] >> 4) ^ kSign) - kSign);
-    }
-#endif
-  }
-};
-
 constexpr unsigned kMaxDepth = 128;  // a sparse product of nibbles
 constexpr unsigned kMaxElements = 32 * 32 > 16 * kMaxDepth ? 32 * 32 : 16 * kMaxDepth;
-
-// acc += a * b for a block of C. B holds, for each two k, both elements of each column.
-SOFTDEV_INLINE void multiply(const int16_t *a, unsigned stride, const int16_t *b, unsigned depth,
-                             int32_t (*acc)[kEdge]) {
-#ifdef __AVX2__
-  __m256i sum[kEdge];
-  for (unsigned g = 0; g < kEdge; ++g) sum[g] = _mm256_setzero_si256();
-  for (unsigned k = 0; k < depth; k += 2) {
-    __m256i row = _mm256_load_si256(reinterpret_cast<const __m256i *>(b + k * kEdge));
-    for (unsigned g = 0; g < kEdge; ++g) {
-      int pair;
-      std::memcpy(&pair, a + g * stride + k, sizeof pair);
-      sum[g] = _mm256_add_epi32(sum[g], _mm256_madd_epi16(_mm256_set1_epi32(pair), row));
-    }
-  }
-  for (unsigned g = 0; g < kEdge; ++g)
-    _mm256_store_si256(reinterpret_cast<__m256i *>(acc[g]), sum[g]);
-#else
-  for (unsigned g = 0; g < kEdge; ++g) {
-    int32_t sum[kEdge] = {};
-    for (unsigned k = 0; k < depth; k += 2)
-      for (unsigned n = 0; n < kEdge; ++n)
-        sum[n] += a[g * stride + k] * b[k * kEdge + 2 * n] +
-                  a[g * stride + k + 1] * b[k * kEdge + 2 * n + 1];
-    std::memcpy(acc[g], sum, sizeof sum);
-  }
-#endif
-}
-
-// d = c + products, for one block of C.
-SOFTDEV_INLINE void accumulate(const MmaForm &form, const int32_t (*products)[kEdge],
-                               int32_t (*acc)[kEdge]) {
-  for (unsigned g = 0; g < kEdge; ++g) {
-    for (unsigned n = 0; n < kEdge; ++n) {
-      int64_t sum = int64_t{acc[g][n]} + products[g][n];
-      if (form.saturate) sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
-      acc[g][n] = static_cast<int32_t>(static_cast<uint32_t>(sum));
-    }
-  }
-}
 
 template <class RowA, class RowB>
 const Ins *mma_integer(Warp &w, const Ins *i) {
@@ -102,27 +23,16 @@ const Ins *mma_integer(Warp &w, const Ins *i) {
   alignas(64) int32_t acc[kMaxBlocks][kEdge][kEdge], products[kEdge][kEdge];
   const BlocksOfA blocks_of_a(w, i, form, lists);
   for (unsigned block = 0; block < form.depth; ++block)
-    for (unsigned r = 0; r < form.rows; ++r) {
-      const uint8_t *from = blocks_of_a[block * form.rows + r];
-      for (unsigned g = 0; g < kEdge; ++g)
-        RowA::widen(from + g * kRowBytes, a + (r * kEdge + g) * depth + block * RowA::kDepth);
-    }
+    for (unsigned r = 0; r < form.rows; ++r)
+      widen_a<RowA>(blocks_of_a[block * form.rows + r], r, block, depth, a);
   for (unsigned block = 0; block < form.rows * form.columns; ++block)
     get_block(w, lists.c + 2 * block, acc[block]);
   for (unsigned column = 0; column < form.columns; ++column) {
-    for (unsigned block = 0; block < form.depth; ++block) {
-      const uint8_t *from = slot<uint8_t>(w, lists.b[column * form.depth + block]);
-      int16_t *to = b + block * RowB::kDepth * kEdge;
-      for (unsigned n = 0; n < kEdge; ++n) {
-        alignas(32) int16_t row[RowB::kDepth];
-        RowB::widen(from + kColumnAt[n] * kRowBytes, row);
-        for (unsigned k = 0; k < RowB::kDepth; k += 2)
-          std::memcpy(to + k * kEdge + 2 * n, row + k, 2 * sizeof(int16_t));
-      }
-    }
+    for (unsigned block = 0; block < form.depth; ++block)
+      widen_b<RowB>(slot<uint8_t>(w, lists.b[column * form.depth + block]), block, b);
     for (unsigned row = 0; row < form.rows; ++row) {
       multiply(a + row * kEdge * depth, depth, b, depth, products);
-      accumulate(form, products, acc[column * form.rows + row]);
+      accumulate(form.saturate, products, acc[column * form.rows + row]);
     }
   }
   for (unsigned block = 0; block < form.rows * form.columns; ++block)
@@ -153,7 +63,7 @@ const Ins *mma_bits(Warp &w, const Ins *i) {
         }
       }
     }
-    accumulate(form, products, acc[r]);
+    accumulate(form.saturate, products, acc[r]);
   }
   for (unsigned r = 0; r < form.rows; ++r) put_block(w, lists.d + 2 * r, acc[r]);
   return i + 1;

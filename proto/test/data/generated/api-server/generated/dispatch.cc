@@ -53,8 +53,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dst, span_1d(q->N, 2))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_1d(q->N, 2));
-      return s.posted(h->op, pass.did(pass->cuTinyFill(static_cast<CUdeviceptr>(q->dst), static_cast<unsigned short>(q->value), static_cast<size_t>(q->N), hStream_object)));
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).move(hStream_object, span_1d(q->N, 2));
+      return s.posted(h->op, pass.started(pass->cuTinyFill(static_cast<CUdeviceptr>(q->dst), static_cast<unsigned short>(q->value), static_cast<size_t>(q->N), hStream_object)));
     }
     case WIRE_cuTinyFillRows: {
       const auto *q = in.body<wire_cuTinyFillRows>();
@@ -63,8 +63,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dst, span_2d(q->pitch, q->Height, span_1d(q->Width, 1)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_2d(q->pitch, q->Height, span_1d(q->Width, 1)));
-      return s.posted(h->op, pass.did(pass->cuTinyFillRows(static_cast<CUdeviceptr>(q->dst), static_cast<size_t>(q->pitch), static_cast<unsigned char>(q->value), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).move(hStream_object, span_2d(q->pitch, q->Height, span_1d(q->Width, 1)));
+      return s.posted(h->op, pass.started(pass->cuTinyFillRows(static_cast<CUdeviceptr>(q->dst), static_cast<size_t>(q->pitch), static_cast<unsigned char>(q->value), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
     }
     case WIRE_cuTinyAsk: {
       const auto *q = in.body<wire_cuTinyAsk>();

@@ -113,7 +113,7 @@ CUresult cuTinyAskPlain(int *count, size_t *bytes, CUfunction func) {
 }
 
 ALWAYS_INLINE CUresult call_cuTinyClose(CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuTinyClose, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuTinyClose, needs_of(hStream));
   return result ? result : guest_cuTinyClose(hStream);
 }
 WATCHED CUresult watched_cuTinyClose(CUstream hStream) {
@@ -137,8 +137,8 @@ static CUresult guest_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream, int per_thread) {
-  CUresult result = guest_enter(CALL_cuTinyFill, NEEDS_CONTEXT);
-  return result ? result : guest_cuTinyFill(dst, value, N, hStream, per_thread);
+  CUresult result = guest_enter(CALL_cuTinyFill, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuTinyFill(dst, value, N, hStream, per_thread));
 }
 WATCHED CUresult watched_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream, int per_thread) {
   struct watched watched;
@@ -166,7 +166,7 @@ static CUresult guest_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_
 }
 ALWAYS_INLINE CUresult call_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuTinyFillNow, NEEDS_CONTEXT);
-  return result ? result : guest_cuTinyFillNow(dst, value, N, per_thread);
+  return result ? result : stream_leave_room(guest_cuTinyFillNow(dst, value, N, per_thread));
 }
 WATCHED CUresult watched_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N, int per_thread) {
   struct watched watched;
@@ -193,8 +193,8 @@ static CUresult guest_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned cha
   return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuTinyFillRows, NEEDS_CONTEXT);
-  return result ? result : guest_cuTinyFillRows(dst, pitch, value, Width, Height, hStream);
+  CUresult result = guest_enter(CALL_cuTinyFillRows, needs_of(hStream));
+  return result ? result : stream_leave_room(guest_cuTinyFillRows(dst, pitch, value, Width, Height, hStream));
 }
 WATCHED CUresult watched_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
   struct watched watched;
@@ -249,7 +249,7 @@ CUresult cuTinyOpen(CUstream *phStream, unsigned int Flags) {
 }
 
 ALWAYS_INLINE CUresult call_cuTinyWait(CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuTinyWait, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuTinyWait, needs_of(hStream));
   return result ? result : guest_cuTinyWait(hStream);
 }
 WATCHED CUresult watched_cuTinyWait(CUstream hStream) {
@@ -263,7 +263,7 @@ CUresult cuTinyWait(CUstream hStream) {
 }
 
 ALWAYS_INLINE CUresult call_cuTinyWatch(CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuTinyWatch, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuTinyWatch, needs_of(hStream));
   return result ? result : guest_cuTinyWatch(hStream);
 }
 WATCHED CUresult watched_cuTinyWatch(CUstream hStream) {

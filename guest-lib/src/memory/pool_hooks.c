@@ -1,3 +1,3 @@
-#include "memory/pools.h"
+#include "memory/pool_hooks.h"
 
 const struct memory_pools *memory_pools;

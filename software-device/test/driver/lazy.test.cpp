@@ -1,0 +1,146 @@
+// Lazy loading (the trait `lazy-loading`): code is compiled and loaded when it is first used. With
+// CUDA_MODULE_LOADING=EAGER it is not.
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "support.h"
+
+namespace {
+
+constexpr useconds_t kMoment = 100'000;
+constexpr size_t kVariable = 8 << 20;
+
+const char kModule[] = R"(
+.version 7.0
+.target sm_52
+.address_size 64
+.global .b8 large[8388608];
+.visible .entry first() { ret; }
+.visible .entry second() { ret; }
+)";
+const char kBad[] = ".version 7.0\n.target sm_52\n.address_size 64\n.nonsense";
+
+bool eager() {
+  const char *loading = getenv("CUDA_MODULE_LOADING");
+  return loading && strcmp(loading, "EAGER") == 0;
+}
+
+bool waiting() { return !eager() && strstr(getenv("SOFTWARE_DEVICE_TRAITS"), "waiting"); }
+
+size_t free_memory() {
+  size_t free, total;
+  OK(cuMemGetInfo_v2(&free, &total));
+  return free;
+}
+
+CUlibrary load() {
+  CUlibrary library;
+  OK(cuLibraryLoadData(&library, kModule, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  return library;
+}
+
+void memory_goes_at_the_first_use(void **) {
+  const size_t before = free_memory();
+  CUlibrary library = load();
+  assert_int_equal(before - free_memory() >= kVariable, eager());
+  CUmodule module;
+  OK(cuLibraryGetModule(&module, library));
+  assert_true(before - free_memory() >= kVariable);
+  OK(cuLibraryUnload(library));
+  assert_int_equal(free_memory(), before);
+}
+
+void what_is_wrong_is_said_at_the_first_use(void **) {
+  CUlibrary library;
+  CUmodule module;
+  char messages[200] = "";
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void *values[] = {messages, reinterpret_cast<void *>(sizeof messages)};
+  const CUresult loaded =
+      cuLibraryLoadData(&library, kBad, options, values, 2, nullptr, nullptr, 0);
+  if (eager()) {
+    assert_int_equal(loaded, CUDA_ERROR_INVALID_PTX);
+    assert_non_null(strstr(messages, "nonsense"));
+    return;
+  }
+  assert_int_equal(loaded, CUDA_SUCCESS);
+  assert_string_equal(messages, "");
+  EXPECT(CUDA_ERROR_INVALID_PTX, cuLibraryGetModule(&module, library));
+  assert_non_null(strstr(messages, "nonsense"));
+  // The buffer may be gone by now.
+  messages[0] = 0;
+  EXPECT(CUDA_ERROR_INVALID_PTX, cuLibraryGetModule(&module, library));
+  assert_string_equal(messages, "");
+  OK(cuLibraryUnload(library));
+}
+
+// Whether `call` waits for a stream that is held.
+template <class Call>
+bool waits(Call call) {
+  CUcontext context;
+  OK(cuCtxGetCurrent(&context));
+  CUstream held;
+  OK(cuStreamCreate(&held, CU_STREAM_NON_BLOCKING));
+  Gate gate;
+  gate.hold(held);
+  std::atomic<bool> opened{false}, waited{false};
+  std::thread other([&] {
+    OK(cuCtxSetCurrent(context));
+    call();
+    waited = opened.load();
+  });
+  usleep(kMoment);
+  opened = true;
+  gate.open();
+  other.join();
+  OK(cuStreamSynchronize(held));
+  OK(cuStreamDestroy_v2(held));
+  return waited;
+}
+
+void the_first_use_may_wait_for_the_context(void **) {
+  CUlibrary library = load();
+  CUmodule module;
+  assert_int_equal(waits([&] { OK(cuLibraryGetModule(&module, library)); }), waiting());
+  assert_false(waits([&] { OK(cuLibraryGetModule(&module, library)); }));
+  CUfunction function;
+  const auto get = [&](const char *name) {
+    return waits([&] { OK(cuModuleGetFunction(&function, module, name)); });
+  };
+  assert_int_equal(get("first"), waiting());
+  assert_false(get("first"));
+  CUkernel kernel;
+  OK(cuLibraryGetKernel(&kernel, library, "second"));
+  const auto launch = [&] {
+    OK(cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0,
+                      CU_STREAM_PER_THREAD, nullptr, nullptr));
+  };
+  assert_int_equal(waits(launch), waiting());
+  assert_false(waits(launch));
+  assert_false(get("second"));
+  OK(cuCtxSynchronize());
+  OK(cuLibraryUnload(library));
+}
+
+void the_mode_is_told(void **) {
+  CUmoduleLoadingMode mode;
+  OK(cuModuleGetLoadingMode(&mode));
+  assert_int_equal(mode, eager() ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING);
+}
+
+}  // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(memory_goes_at_the_first_use, use_primary, release_primary),
+      cmocka_unit_test_setup_teardown(what_is_wrong_is_said_at_the_first_use, use_primary,
+                                      release_primary),
+      cmocka_unit_test_setup_teardown(the_first_use_may_wait_for_the_context, use_primary,
+                                      release_primary),
+      cmocka_unit_test(the_mode_is_told),
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,21 @@
+// Programs of test/programs that are no part of the backbone.
+
+// Run by bad-input.test.ts, claims.test.ts, hidden-memory.test.ts, long-waits.test.ts, peers.test.ts,
+// several-devices.test.ts and shares.test.ts.
+export const elsewhere = [
+  ...[
+    'busy-kernels',
+    'claims',
+    'endless-copy',
+    'endless-kernel',
+    'endless-launch',
+    'endless-peers',
+    'large-stacks',
+    'leftover-heap',
+    'leftovers',
+    'long-waits',
+    'lost-callbacks',
+  ],
+  ...['peer-limit', 'peer-managed', 'peer-memory', 'peer-variable'],
+  ...['several-devices', 'several-managed'],
+];
