@@ -10,12 +10,16 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
+  copyFileSync,
   existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   realpathSync,
   renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
@@ -42,6 +46,8 @@ import { parseArgs } from 'node:util';
  * @property {string[]} [names] programs to build, all by default
  * @property {(line: string) => void} [log] told what is compiled
  * @property {() => void} [done] called for each program that has been tried, or was up to date
+ * @property {string} [cache] a folder that keeps what was compiled, for other checkouts; one that cannot be written
+ *   is not used
  */
 
 /** @typedef {{ program: Program, path: string, compiled: boolean }} Built */
@@ -113,8 +119,8 @@ function describe(sources, source) {
  * @returns {Promise<Built[]>}
  */
 export async function buildExamples(options) {
-  const { nvcc, out, libcuda, sources = examples, names = [] } = options;
-  const { log = () => {}, done = () => {} } = options;
+  const { nvcc, out, sources = examples, names = [] } = options;
+  const { done = () => {} } = options;
   const programs = choose(sources, names);
   const folder = resolve(out ?? join(checkout, 'build', 'examples'));
   const compiler = await identify(nvcc);
@@ -130,7 +136,7 @@ export async function buildExamples(options) {
       try {
         built.set(
           program.name,
-          await buildOne(program, resolve(sources), compiler, folder, libcuda, log),
+          await buildOne(program, resolve(sources), compiler, folder, options),
         );
       } catch (error) {
         failures.push(error instanceof Error ? error.message : String(error));
@@ -179,11 +185,11 @@ async function identify(nvcc) {
  * @param {string} sources
  * @param {Compiler} compiler
  * @param {string} folder
- * @param {string | undefined} libcuda
- * @param {(line: string) => void} log
+ * @param {BuildOptions} options
  * @returns {Promise<Built>}
  */
-async function buildOne(program, sources, compiler, folder, libcuda, log) {
+async function buildOne(program, sources, compiler, folder, options) {
+  const { libcuda, cache, log = () => {} } = options;
   const source = join(sources, program.source);
   const path = join(folder, program.name);
   const stampFile = join(folder, '.stamps', program.name);
@@ -202,15 +208,86 @@ async function buildOne(program, sources, compiler, folder, libcuda, log) {
   const partial = join(folder, `.${program.name}.${process.pid}`);
   // By its name from here: assertions print it, and must not say where the checkout lies.
   const args = ['-o', partial, relative(sources, source), ...flags];
-  const { code, output } = await run(compiler.path, args, sources);
-  if (code !== 0) {
-    throw new Error(
-      `${program.name} did not compile:\n${compiler.path} ${args.join(' ')}\n${output}`,
-    );
+  const kept = cache && join(cache, keyOf(source, sources, program, compiler));
+  if (!kept || !copied(kept, partial)) {
+    const { code, output } = await run(compiler.path, args, sources);
+    if (code !== 0) {
+      throw new Error(
+        `${program.name} did not compile:\n${compiler.path} ${args.join(' ')}\n${output}`,
+      );
+    }
+    if (kept) keep(partial, kept);
   }
   renameSync(partial, path);
   writeFileSync(stampFile, stamp);
   return { program, path, compiled: true };
+}
+
+/**
+ * What a program is made of, wherever the checkout and the compiler lie.
+ * @param {string} source
+ * @param {string} sources
+ * @param {Program} program
+ * @param {Compiler} compiler
+ */
+function keyOf(source, sources, program, { version, toolkit }) {
+  // Packages from PyPI, whose headers and runtime may change where the compiler does not.
+  const site = join(toolkit, '..', '..');
+  const packages = readdirSync(site).filter((name) => name.endsWith('.dist-info'));
+  const libraries = ['lib', 'lib64']
+    .map((name) => join(toolkit, name, 'libcudart_static.a'))
+    .filter((file) => existsSync(file))
+    .map((file) => statSync(file).size);
+  return stampOf(source, sources, [version, ...program.flags, ...packages.sort(), `${libraries}`]);
+}
+
+/** @param {string} from @param {string} to */
+function copied(from, to) {
+  try {
+    copyFileSync(from, to);
+    const now = new Date();
+    utimesSync(from, now, now); // the last use
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** @param {string} file @param {string} kept */
+function keep(file, kept) {
+  const partial = `${kept}.${process.pid}`;
+  try {
+    mkdirSync(dirname(kept), { recursive: true });
+    copyFileSync(file, partial);
+    renameSync(partial, kept);
+  } catch {
+    // Nothing is kept where nothing can be written: the next one is compiled again.
+    if (existsSync(partial)) rmSync(partial);
+  }
+}
+
+/**
+ * Removes what has not been used for longest.
+ * @param {string} cache
+ * @param {number} mostBytes
+ */
+export function shrinkCache(cache, mostBytes) {
+  if (!existsSync(cache)) return;
+  let bytes = 0;
+  const files = readdirSync(cache)
+    .map((name) => join(cache, name))
+    .map((file) => ({ file, ...sizeAndTime(file) }))
+    .sort((one, other) => other.time - one.time);
+  for (const { file, size } of files) {
+    bytes += size;
+    if (bytes > mostBytes) rmSync(file, { force: true });
+  }
+}
+
+/** @param {string} file */
+function sizeAndTime(file) {
+  const { size = 0, mtimeMs = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {};
+  return { size, time: mtimeMs };
 }
 
 /**

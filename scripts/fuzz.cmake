@@ -1,12 +1,14 @@
 # Fuzz targets: built by clang in a folder of their own (build/fuzz, OUTBOARD_FUZZ=ON) and run by
-# ctest there, label `fuzz`. Everywhere else outboard_fuzz_target() does nothing.
+# ctest there, label `fuzz`. Builds with the address sanitizer run the stored inputs through them, by
+# their own compiler (fuzz_corpus.c). Everywhere else outboard_fuzz_target() does nothing.
 #
 #   outboard_fuzz_target(fuzz-frame-decoder
 #     SOURCES fuzz/frame-decoder.c      # has LLVMFuzzerTestOneInput
 #     LIBRARIES frames                  # what it links
 #     CORPUS fuzz/corpus/frame-decoder  # stored inputs; each is run every time
 #     RUNS 20000                        # inputs tried by the test, from a fixed seed
-#     OPTIONS -dict=...)                # for libFuzzer, if any
+#     OPTIONS -dict=...                 # for libFuzzer, if any
+#     OWN_CORPUS_TEST)                  # another test runs the stored inputs where there is no libFuzzer
 #
 # The test is bounded by count and starts from a fixed seed, so it does the same everywhere. To
 # search for longer: npm run fuzz -- fuzz-frame-decoder SECONDS
@@ -21,14 +23,19 @@ if(OUTBOARD_FUZZ)
 endif()
 
 function(outboard_fuzz_target name)
-  if(NOT OUTBOARD_FUZZ)
-    return()
-  endif()
-  cmake_parse_arguments(FUZZ "" "CORPUS;RUNS" "SOURCES;LIBRARIES;OPTIONS" ${ARGN})
+  cmake_parse_arguments(FUZZ "OWN_CORPUS_TEST" "CORPUS;RUNS" "SOURCES;LIBRARIES;OPTIONS" ${ARGN})
   if(NOT FUZZ_SOURCES OR NOT FUZZ_CORPUS OR NOT FUZZ_RUNS)
     message(FATAL_ERROR "outboard_fuzz_target(${name}): SOURCES, CORPUS and RUNS are needed")
   endif()
   get_filename_component(corpus ${FUZZ_CORPUS} ABSOLUTE)
+  if(NOT OUTBOARD_FUZZ)
+    if(OUTBOARD_SANITIZE MATCHES address AND NOT FUZZ_OWN_CORPUS_TEST)
+      add_executable(${name} ${FUZZ_SOURCES} ${CMAKE_SOURCE_DIR}/scripts/fuzz_corpus.c)
+      target_link_libraries(${name} PRIVATE ${FUZZ_LIBRARIES})
+      add_test(NAME ${name}.corpus COMMAND ${name} ${corpus})
+    endif()
+    return()
+  endif()
   file(GLOB inputs CONFIGURE_DEPENDS ${corpus}/*)
   if(NOT inputs)
     message(FATAL_ERROR "outboard_fuzz_target(${name}): no stored input in ${corpus}")

@@ -1,10 +1,25 @@
 // npm test: sets everything up and runs every test of the repository. Its last line is the count.
 // `npm test -- --help` says what it can be told.
+import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { build } from '../bin/paths.mjs';
 import { ctestRow } from './rows/ctest.mjs';
 import { lintRow } from './rows/lint.mjs';
 import { selectsSome } from './rows/selection.mjs';
-import { emptyRow, lastLine, showFailures, skipReasons, table, totals } from './rows/summary.mjs';
+import {
+  emptyRow,
+  judged,
+  lastLine,
+  showFailures,
+  skipReasons,
+  slowest,
+  table,
+  totals,
+  UNSTEADY_AT_MOST,
+  unsteadyTable,
+} from './rows/summary.mjs';
 import { tapRow } from './rows/tap.mjs';
 import { environment, setUp } from './setup/all.mjs';
 import { ensureClients, ensureNvmlClient, ensureTinygrad } from './setup/clients.mjs';
@@ -27,18 +42,23 @@ const CLIENTS = [
   },
   { test: 'nvml/test/clients.test.ts', name: 'nvidia-ml-py', ensure: ensureNvmlClient },
 ];
-const ROWS = ['lint', 'ctest', 'tap', 'asan', 'fuzz'];
-/** Only run where somebody names them: .ci/nightly does. */
-const NIGHTLY = ['tsan'];
+const ROWS = ['lint', 'ctest', 'tap', 'asan'];
+/** Only run where somebody names them, or with --all. */
+const NIGHTLY = ['asan-device', 'fuzz', 'tsan'];
 
-const HELP = `Usage: npm test -- [--only ROWS] [--device software|nvidia|PATH] [PATTERN]
+const HELP = `Usage: npm test -- [--all] [--only ROWS] [--device software|nvidia|PATH] [PATTERN]
 
-Sets everything up, then runs every test of the repository. Its last line is the count:
-"N passed, N failed[, N skipped]"; it ends with 0 where none failed.
+Sets everything up, then runs the tests of the repository. Its last line is the count:
+"N passed, N failed[, N skipped]"; it ends with 0 where none failed. A test that fails is run once
+more, alone: if it passes then, it counts as passed and is listed as unsteady (build/unsteady.tsv);
+more than ${UNSTEADY_AT_MOST} of them fail the run.
 
   PATTERN      a regular expression: only tests whose source file (tap), such as
                monitor/test/run/run.test.ts, or name (ctest), such as guest-lib.config, matches
+  --all        also what is for the night: the rows below, files that take long (npm run test:all)
   --only ROWS  only these rows, separated by commas
+  --times N    each file of the row tap N times: shows what is unsteady
+  --busy N     beside N processes that do nothing but keep a processor busy
   --device ... what the backbone runs on (programs, features, sequences), natively and served
   --help       this text; nothing is set up
 
@@ -46,9 +66,12 @@ Rows:
   lint   layout and lint of all sources (not where there is a PATTERN)
   ctest  tests of the native code
   tap    tests in TypeScript
-  asan   tests of the native code under AddressSanitizer and UBSan, a build of its own
-  fuzz   the fuzz targets on what they have found so far, a build of its own
-  tsan   tests of the native code under ThreadSanitizer; only where it is named
+  asan   tests of the native code under AddressSanitizer and UBSan, a build of its own; the stored
+         inputs of the fuzz targets
+Rows for the night:
+  asan-device  the same, and the software device with sanitizers, too
+  fuzz   the fuzz targets on what they have found so far and more, a build of its own
+  tsan   tests of the native code under ThreadSanitizer
 
 npm test -- run.test              npm test -- --only ctest guest-lib
 `;
@@ -56,7 +79,7 @@ npm test -- run.test              npm test -- --only ctest guest-lib
 await runMain(main, () => console.log(lastLine({ passed: 0, failed: 1, skipped: 0 })));
 
 async function main() {
-  const { help, only, pattern } = options();
+  const { help, only, pattern, all, times, busy } = options();
   if (help) {
     process.stdout.write(HELP);
     return 0;
@@ -80,17 +103,25 @@ async function main() {
   const run = {
     lint: () => lintRow(),
     ctest: () => ctestRow({ ...common, name: 'ctest', preset: 'release' }),
-    tap: () => tapRow({ pattern, env }),
+    // Who names tests means them, whenever they are run otherwise.
+    tap: () => tapRow({ pattern, env, times, nightly: all || pattern !== undefined }),
     asan: () => builtRow('asan'),
+    'asan-device': () => builtRow('asan-device'),
     fuzz: () => builtRow('fuzz'),
     tsan: () => builtRow('tsan'),
   };
-  /** The tests of a build of its own. @param {'asan' | 'fuzz' | 'tsan'} preset */
+  /** The tests of a build of its own. @param {'asan' | 'asan-device' | 'fuzz' | 'tsan'} preset */
   async function builtRow(preset) {
     await step(buildPreset(preset).title, (begin) => ensureNative(begin, preset));
     return ctestRow({ ...common, name: preset, preset });
   }
 
+  const loops = Array.from({ length: busy }, () => {
+    return spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
+  });
+  process.on('exit', () => {
+    for (const loop of loops) loop.kill('SIGKILL');
+  });
   /** @type {Row[]} */
   const rows = [];
   if (examplesFailed) {
@@ -121,28 +152,34 @@ async function ensured({ name, ensure }) {
 
 /** Shows a finished row that had tests, and keeps it. @param {Row} row @param {Row[]} rows */
 function report(row, rows) {
-  const { name, passed, failures, skips, seconds } = row;
+  const { name, passed, failures, unsteady, skips, seconds } = row;
   if (passed + failures.length + skips.length === 0) return; // nothing of this kind here
   rows.push(row);
   const counts = lastLine({ passed, failed: failures.length, skipped: skips.length });
   console.log(`${name}: ${counts} (${seconds.toFixed(1)} s)`);
   if (failures.length > 0) console.log(`\n${showFailures(row)}`);
+  if (unsteady.length > 0) console.log(`\n${showFailures(row, 'unsteady')}`);
 }
 
 function options() {
   const { values, positionals } = parse();
-  const only = (values.only ?? ROWS.join(',')).split(',');
-  const all = [...ROWS, ...NIGHTLY];
-  const unknown = only.filter((name) => !all.includes(name));
+  const rows = [...ROWS, ...NIGHTLY];
+  const only = values.only?.split(',') ?? (values.all ? rows : ROWS);
+  const unknown = only.filter((name) => !rows.includes(name));
   if (unknown.length > 0) {
-    throw new SetupError(`--only ${unknown.join(',')}: no such row; there are ${all.join(', ')}.`);
+    throw new SetupError(`--only ${unknown.join(',')}: no such row; there are ${rows.join(', ')}.`);
   }
+  const times = numberOf('times', values.times, 1);
+  const busy = numberOf('busy', values.busy, 0);
   if (positionals.length > 1) throw new SetupError('One PATTERN at most.');
   try {
     const help = values.help === true;
     return {
       help,
       only,
+      times,
+      busy,
+      all: values.all === true,
       pattern: positionals[0] === undefined ? undefined : new RegExp(positionals[0]),
     };
   } catch (error) {
@@ -152,11 +189,24 @@ function options() {
   }
 }
 
+/** @param {string} name @param {string | undefined} text @param {number} usual */
+function numberOf(name, text, usual) {
+  const number = text === undefined ? usual : Number(text);
+  if (Number.isInteger(number) && number >= usual && number <= 100) return number;
+  throw new SetupError(`--${name} ${text}: give a number from ${usual} to 100.`);
+}
+
 function parse() {
   try {
     return parseArgs({
       args: takeDevice(process.argv.slice(2)),
-      options: { only: { type: 'string' }, help: { type: 'boolean', short: 'h' } },
+      options: {
+        all: { type: 'boolean' },
+        only: { type: 'string' },
+        times: { type: 'string' },
+        busy: { type: 'string' },
+        help: { type: 'boolean', short: 'h' },
+      },
       allowPositionals: true,
     });
   } catch (error) {
@@ -172,14 +222,22 @@ function nothingMatches(pattern) {
   );
 }
 
-/** @param {Row[]} rows @param {RegExp | undefined} pattern */
-function conclude(rows, pattern) {
+/** @param {Row[]} found @param {RegExp | undefined} pattern */
+function conclude(found, pattern) {
+  const rows = judged(found);
   const total = totals(rows);
   if (total.passed + total.failed + total.skipped === 0) {
     throw pattern ? nothingMatches(pattern) : new SetupError('There was no test to run.');
   }
   console.log(`\n${table(rows)}\n`);
+  console.log(`slowest:\n${slowest(rows).join('\n')}\n`);
   for (const line of skipReasons(rows)) console.log(line);
+  const unsteady = unsteadyTable(rows);
+  writeFileSync(join(build, 'unsteady.tsv'), unsteady);
+  if (unsteady !== '') {
+    const failed = rows === found ? '' : `, which fail: more than ${UNSTEADY_AT_MOST}`;
+    console.log(`unsteady (failed once and passed alone)${failed}:\n${unsteady}`);
+  }
   console.log(lastLine(total));
   return total.failed > 0 ? 1 : 0;
 }

@@ -1,9 +1,17 @@
 // The builder, with a compiler that only notes what it is asked: what is compiled again, and when.
 
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { buildExamples, examples, listPrograms } from '../build.mjs';
+import { buildExamples, examples, listPrograms, shrinkCache } from '../build.mjs';
 
 // The word after -o is the output, the one after that the source.
 const fakeNvcc = `#!/bin/sh
@@ -51,6 +59,36 @@ t.test('only what changed is compiled again', async (t) => {
   writeFileSync(`${nvcc}.version`, 'release 13.1');
   t.same(await compiled(), ['one', 'two'], 'the compiler');
   t.same(await compiled(), []);
+});
+
+t.test('what one checkout has compiled, another takes from the cache', async (t) => {
+  const folder = t.testdir({ here: {}, there: {}, file: '' });
+  const cache = join(folder, 'cache');
+  const here = workshop(join(folder, 'here'));
+  const there = workshop(join(folder, 'there'));
+  const build = ({ nvcc, sources, out }: ReturnType<typeof workshop>, where = cache) =>
+    buildExamples({ nvcc, sources, out, cache: where });
+  await build(here);
+  await build(there);
+  t.equal(existsSync(`${there.nvcc}.log`), false, 'nothing was compiled');
+  t.equal(readFileSync(join(there.out, 'one'), 'utf8'), '#include "shared.h"\n');
+  there.source('deep.h', '// 2\n');
+  await build(there);
+  t.match(there.log(), /one\.cu/, 'a header has changed');
+  t.notMatch(there.log(), /two\.cu/);
+  writeFileSync(`${there.nvcc}.version`, 'release 13.1');
+  await build(there);
+  t.match(there.log(), /two\.cu/, 'another compiler');
+  const kept = readdirSync(cache);
+  t.equal(kept.length, 5);
+  utimesSync(join(cache, kept[2] ?? ''), 1, 1);
+  const size = kept.reduce((sum, name) => sum + readFileSync(join(cache, name)).length, 0);
+  shrinkCache(cache, size - 1);
+  t.same(readdirSync(cache), kept.toSpliced(2, 1), 'the one that was not used for longest is gone');
+  writeFileSync(`${here.nvcc}.version`, 'release 13.2');
+  await build(here, join(folder, 'file', 'below'));
+  t.match(here.log(), /one\.cu[^]*one\.cu/, 'a cache that cannot be written is not used');
+  shrinkCache(join(folder, 'none'), 0);
 });
 
 t.test('every failure is told, and the rest is built', async (t) => {

@@ -58,24 +58,44 @@ export async function listTests(folder) {
  */
 async function runTests(row, folder, tests, env) {
   const log = `ctest-${row.name}`;
-  const junit = join(folder, 'outboard-ctest.xml');
-  rmSync(junit, { force: true });
   newLog(log);
-  await logged(
-    log,
-    [
-      ...['ctest', '--test-dir', folder, '--output-on-failure', '--output-junit', junit],
-      ...['--test-output-size-failed', '65536', '-j', String(testsAtOnce())],
-      ...['-I', `0,0,0,${tests.map(({ index }) => index).join(',')}`],
-    ],
-    { env },
-  );
-  const cases = existsSync(junit) ? parseJunit(readFileSync(junit, 'utf8')) : [];
+  const first = await runOnce(tests, testsAtOnce());
+  // Once more, alone, those that failed.
+  const failed = tests.filter(({ name }) => first(name)?.result === 'failed' || !first(name));
+  const again = failed.length > 0 ? await runOnce(failed, 1) : first;
   for (const { name } of tests) {
-    const result = cases.find((candidate) => candidate.name === name);
+    const result = first(name);
+    row.times.push({ name, seconds: result?.seconds ?? 0 });
     if (result?.result === 'passed') row.passed++;
     else if (result?.result === 'skipped') row.skips.push({ name, reason: result.reason });
-    else row.failures.push({ name, detail: explain(name, folder, log, result) });
+    else {
+      const problem = { name, detail: explain(name, folder, log, result) };
+      if (again(name)?.result === 'passed') {
+        row.passed++;
+        row.unsteady.push(problem);
+      } else row.failures.push(problem);
+    }
+  }
+
+  /**
+   * @param {{ index: number, name: string }[]} some
+   * @param {number} atOnce
+   */
+  async function runOnce(some, atOnce) {
+    const junit = join(folder, 'outboard-ctest.xml');
+    rmSync(junit, { force: true });
+    await logged(
+      log,
+      [
+        ...['ctest', '--test-dir', folder, '--output-on-failure', '--output-junit', junit],
+        ...['--test-output-size-failed', '65536', '-j', String(atOnce)],
+        ...['-I', `0,0,0,${some.map(({ index }) => index).join(',')}`],
+      ],
+      { env },
+    );
+    const cases = existsSync(junit) ? parseJunit(readFileSync(junit, 'utf8')) : [];
+    const byName = new Map(cases.map((one) => [one.name, one]));
+    return (/** @type {string} */ name) => byName.get(name);
   }
 }
 

@@ -6,6 +6,7 @@
  * @property {'passed' | 'failed' | 'skipped'} result
  * @property {string} reason why it was skipped or could not run
  * @property {string} output
+ * @property {number} seconds
  */
 
 /** @param {string} xml @returns {Case[]} */
@@ -18,6 +19,7 @@ export function parseJunit(xml) {
       name: attribute(attributes, 'name'),
       result: outcome(status, reason),
       reason: status === 'disabled' ? 'disabled' : reason,
+      seconds: Number(attribute(attributes, 'time')) || 0,
       output: unescapeXml(/<system-out>(.*?)<\/system-out>/s.exec(body)?.[1] ?? ''),
     };
   });

@@ -12,6 +12,7 @@ import { testSources } from './sources.mjs';
 const presets = /** @type {const} */ ({
   ctest: 'release',
   asan: 'asan',
+  'asan-device': 'asan-device',
   fuzz: 'fuzz',
   tsan: 'tsan',
 });

@@ -11,13 +11,48 @@
  * @property {string} name
  * @property {number} passed
  * @property {Problem[]} failures
+ * @property {Problem[]} unsteady those that failed and then passed by themselves; they count as passed
  * @property {{ name: string, reason: string }[]} skips
+ * @property {{ name: string, seconds: number }[]} times of each file or test
  * @property {number} seconds
  */
 
+/** With more of them nothing is known about any. */
+export const UNSTEADY_AT_MOST = 3;
+
 /** @param {string} name @returns {Row} */
 export function emptyRow(name) {
-  return { name, passed: 0, failures: [], skips: [], seconds: 0 };
+  return { name, passed: 0, failures: [], unsteady: [], skips: [], times: [], seconds: 0 };
+}
+
+/** Unsteady tests count as failed where there are too many. @param {Row[]} rows @returns {Row[]} */
+export function judged(rows) {
+  if (rows.flatMap(({ unsteady }) => unsteady).length <= UNSTEADY_AT_MOST) return rows;
+  return rows.map((row) => ({
+    ...row,
+    passed: row.passed - row.unsteady.length,
+    failures: [...row.failures, ...row.unsteady],
+  }));
+}
+
+/** One line for each, tab-separated: row, test, the first line of why. @param {Row[]} rows */
+export function unsteadyTable(rows) {
+  return rows
+    .flatMap((row) =>
+      row.unsteady.map(({ name, detail }) => `${row.name}\t${name}\t${detail.split('\n')[0]}\n`),
+    )
+    .join('');
+}
+
+/** The tests that took longest. @param {Row[]} rows */
+export function slowest(rows, most = 10) {
+  return rows
+    .flatMap((row) =>
+      row.times.map(({ name, seconds }) => ({ name: `${row.name}: ${name}`, seconds })),
+    )
+    .sort((one, other) => other.seconds - one.seconds)
+    .slice(0, most)
+    .map(({ name, seconds }) => `${seconds.toFixed(1).padStart(7)} s  ${name}`);
 }
 
 /** @param {Row[]} rows */
@@ -68,10 +103,11 @@ export function skipReasons(rows) {
   return [...counts].map(([reason, count]) => `skipped ${count}: ${reason}`);
 }
 
-/** @param {Row} row */
-export function showFailures(row) {
-  return row.failures
-    .map(({ name, detail }) => `FAILED  ${row.name}: ${name}\n${indent(detail.trimEnd())}\n`)
+/** @param {Row} row @param {'failures' | 'unsteady'} [kind] */
+export function showFailures(row, kind = 'failures') {
+  const word = kind === 'failures' ? 'FAILED' : 'UNSTEADY';
+  return row[kind]
+    .map(({ name, detail }) => `${word}  ${row.name}: ${name}\n${indent(detail.trimEnd())}\n`)
     .join('\n');
 }
 

@@ -1,45 +1,110 @@
-// Tests in TypeScript (tap): each compiled test file is run by itself, a few at a time.
+// Tests in TypeScript (tap): each compiled test file is a process of its own.
 import { spawn } from 'node:child_process';
-import { createWriteStream, mkdirSync } from 'node:fs';
+import { createWriteStream, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { finished } from 'node:stream/promises';
 import { js, root } from '../../bin/paths.mjs';
 import { logs } from '../setup/command.mjs';
-import { testsAtOnce } from './at-once.mjs';
 import { compiledTests } from './sources.mjs';
 import { emptyRow } from './summary.mjs';
 
 // Only against hanging, so far above anything a slow machine needs.
 const MINUTES_PER_FILE = 8;
+/** What a file has, told that it is too late, to say what its server logged. */
+const SECONDS_FOR_LAST_WORDS = 10;
+/** Most of a file's time is waiting for processes. */
+const AT_ONCE = 4;
 
 /** Process groups now running; Ctrl-C does not reach them by itself. @type {Set<number | undefined>} */
 const running = new Set();
 
+/** @typedef {import('./tap-count.mjs').Count} Count */
+/** @typedef {{ file: string, source: string, nightly: boolean, alone: boolean }} TestFile */
+
 /**
- * @param {{ env: NodeJS.ProcessEnv, pattern: RegExp | undefined }} options
- * @returns {Promise<import('./summary.mjs').Row>}
+ * @param {object} options
+ * @param {NodeJS.ProcessEnv} options.env
+ * @param {RegExp | undefined} options.pattern
+ * @param {boolean} options.nightly whether with those that are for the night
+ * @param {number} options.times how often each file is run: more than once shows what is unsteady
  */
-export async function tapRow({ env, pattern }) {
-  const started = performance.now();
-  const row = emptyRow('tap');
-  const queue = compiledTests().filter((file) => pattern?.test(sourceOf(file)) ?? true);
-  const worker = async () => {
-    for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
-      const { passed, failures, skips } = await runFile(file, env);
-      row.passed += passed;
-      row.failures.push(...failures);
-      row.skips.push(...skips);
-    }
-  };
+export function tapRow({ env, pattern, nightly, times }) {
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
     process.once(signal, () => {
-      for (const pid of running) killGroup(pid);
+      for (const pid of running) signalGroup(pid, 'SIGKILL');
       process.exit(130);
     });
   }
-  await Promise.all(Array.from({ length: Math.min(4, testsAtOnce()) }, worker));
+  return runFiles(Array.from({ length: times }, () => testFiles(pattern, nightly)).flat(), env);
+}
+
+/**
+ * Runs them a few at a time, then those that need the machine for themselves, then those that failed once more, alone.
+ * @param {TestFile[]} tests
+ * @param {NodeJS.ProcessEnv} env
+ * @returns {Promise<import('./summary.mjs').Row>}
+ */
+export async function runFiles(tests, env) {
+  const started = performance.now();
+  const row = emptyRow('tap');
+  /** @type {{ test: TestFile, count: Count }[]} */
+  const failed = [];
+  /** How often each file was begun. @type {Map<string, number>} */
+  const begun = new Map();
+  const run = async (/** @type {TestFile} */ test) => {
+    const since = performance.now();
+    const before = begun.get(test.file) ?? 0;
+    begun.set(test.file, before + 1);
+    const count = await runFile(test.file, env, { suffix: before > 0 ? `-${before + 1}` : '' });
+    row.times.push({ name: test.source, seconds: (performance.now() - since) / 1000 });
+    if (count.failures.length === 0) add(row, count);
+    else failed.push({ test, count });
+  };
+  const queue = tests.filter(({ alone }) => !alone);
+  const worker = async () => {
+    for (let test = queue.shift(); test; test = queue.shift()) await run(test);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  for (const test of tests.filter(({ alone }) => alone)) await run(test);
+  for (const { test, count } of failed) {
+    const again = await runFile(test.file, env, { suffix: '-again' });
+    const steady = again.failures.length > 0;
+    add(row, steady ? count : again);
+    if (!steady) row.unsteady.push(...count.failures);
+  }
   row.seconds = (performance.now() - started) / 1000;
   return row;
+}
+
+/** @param {import('./summary.mjs').Row} row @param {Count} count */
+function add(row, { passed, failures, skips }) {
+  row.passed += passed;
+  row.failures.push(...failures);
+  row.skips.push(...skips);
+}
+
+/**
+ * Those across parts first: they take longest, and the last to run would run beside nothing.
+ * @param {RegExp | undefined} pattern
+ * @param {boolean} nightly
+ * @returns {TestFile[]}
+ */
+function testFiles(pattern, nightly) {
+  const across = (/** @type {TestFile} */ { source }) => Number(source.startsWith('test/'));
+  return compiledTests()
+    .map((file) => ({ file, source: sourceOf(file), ...whenToRun(sourceOf(file)) }))
+    .filter((test) => (pattern?.test(test.source) ?? true) && (nightly || !test.nightly))
+    .sort((one, other) => across(other) - across(one));
+}
+
+/**
+ * What a line of its own in the source says: `// Run nightly: REASON`, `// Run alone: REASON`.
+ * @param {string} source
+ */
+function whenToRun(source) {
+  const file = join(root, source);
+  const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
+  return { nightly: /^\/\/ Run nightly: ./m.test(text), alone: /^\/\/ Run alone: ./m.test(text) };
 }
 
 /** The source of a compiled test, as a person names it. @param {string} file */
@@ -50,47 +115,61 @@ function sourceOf(file) {
 /**
  * @param {string} file
  * @param {NodeJS.ProcessEnv} env
- * @returns {Promise<import('./tap-count.mjs').Count>}
+ * @param {object} [options]
+ * @param {number} [options.minutes] the limit
+ * @param {number} [options.secondsMore] what it has then for its last words
+ * @param {string} [options.suffix] what is added to the name of the log
+ * @returns {Promise<Count>}
  */
-export async function runFile(file, env) {
+export async function runFile(file, env, options = {}) {
+  const { minutes = MINUTES_PER_FILE, secondsMore = SECONDS_FOR_LAST_WORDS, suffix = '' } = options;
+  const started = performance.now();
   const { countTap } = await import('./tap-count.mjs');
   const source = sourceOf(file);
-  const log = join(logs, 'tap', `${source.replaceAll('/', '-')}.log`);
+  const log = join(logs, 'tap', `${source.replaceAll('/', '-')}${suffix}.log`);
   mkdirSync(dirname(log), { recursive: true });
   const out = createWriteStream(log);
   // A process group of its own, so that what the test left running ends with it.
   const child = spawn(process.execPath, ['--enable-source-maps', file], {
     cwd: root,
-    env: { ...env, TAP_TIMEOUT: String(MINUTES_PER_FILE * 60) },
+    // Whoever ends it is this function, which lets its servers say their last words.
+    env: { ...env, TAP_TIMEOUT: String(2 * minutes * 60) },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   });
   child.stdout.pipe(out, { end: false });
   child.stderr.pipe(out, { end: false });
   running.add(child.pid);
-  let hung = false;
-  const guard = setTimeout(
-    () => {
-      hung = true;
-      killGroup(child.pid);
-    },
-    (MINUTES_PER_FILE + 1) * 60_000,
-  );
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    said = `${said}${text}`.slice(-8192);
+  });
+  /** @type {NodeJS.Timeout[]} */
+  const guards = [];
+  const limit = minutes * 60_000;
+  const late = () => {
+    said = '';
+    child.kill('SIGTERM');
+  };
+  guards.push(setTimeout(late, limit));
+  const tooLate = () => signalGroup(child.pid, 'SIGKILL');
+  guards.push(setTimeout(tooLate, limit + secondsMore * 1000));
   const ended = new Promise((resolve) => {
     child.once('exit', (code, signal) => {
-      killGroup(child.pid);
+      signalGroup(child.pid, 'SIGKILL');
       running.delete(child.pid);
       resolve(signal ?? code);
     });
   });
   const { results, ...count } = await countTap(child.stdout, source);
   const status = await ended;
-  clearTimeout(guard);
+  const hung = performance.now() - started >= limit;
+  for (const guard of guards) clearTimeout(guard);
   out.end();
   await finished(out);
 
   const trouble = hung
-    ? `ended after ${MINUTES_PER_FILE + 1} minutes without an end`
+    ? `ended after ${minutes} minutes without an end\n${said.trimEnd()}`.trimEnd()
     : wholeFileTrouble(status, results, count);
   if (trouble) count.failures.push({ name: source, detail: trouble });
   for (const failure of count.failures) {
@@ -115,11 +194,11 @@ function wholeFileTrouble(status, results, count) {
   return undefined;
 }
 
-/** @param {number | undefined} pid */
-function killGroup(pid) {
+/** @param {number | undefined} pid @param {NodeJS.Signals} signal */
+function signalGroup(pid, signal) {
   if (pid === undefined) return;
   try {
-    process.kill(-pid, 'SIGKILL');
+    process.kill(-pid, signal);
   } catch {
     // Nobody is left in the group.
   }

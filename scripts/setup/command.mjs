@@ -13,7 +13,7 @@ import { constants as os } from 'node:os';
 import { delimiter, join, relative } from 'node:path';
 import { finished } from 'node:stream/promises';
 import { build, root } from '../../bin/paths.mjs';
-import { SetupError } from './step.mjs';
+import { DISK_FULL, SetupError } from './step.mjs';
 
 /** What builds and tests have written. */
 export const logs = join(build, 'logs');
@@ -75,6 +75,8 @@ export async function logged(log, argv, options = {}) {
 export async function mustRun(what, log, argv, options = {}) {
   const status = await logged(log, argv, options);
   if (status === 0) return;
+  if (/No space left on device/.test(logTail(log, 400)))
+    throw new SetupError(`${what} failed: ${DISK_FULL}`);
   throw new SetupError(`${what} failed (${argv[0]}, exit status ${status}).\n${logTail(log)}`);
 }
 

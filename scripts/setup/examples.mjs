@@ -1,10 +1,15 @@
 // The CUDA programs of examples/ and, for tests, of test/programs/, compiled by nvcc into
 // build/examples and build/test-programs.
 import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build, root } from '../../bin/paths.mjs';
 import { SetupError } from './step.mjs';
+
+// As ccache's, which cannot hold what nvcc links.
+const cache = join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'outboard-programs');
+const CACHE_BYTES = 1 << 30;
 
 /**
  * @param {import('./step.mjs').Begin} begin
@@ -15,7 +20,9 @@ import { SetupError } from './step.mjs';
 export async function ensureExamples(begin, nvcc, { names, tests }) {
   const script = join(root, 'examples', 'build.mjs');
   if (!existsSync(script)) return;
-  const { buildExamples, examples, listPrograms } = await import(pathToFileURL(script).href);
+  const { buildExamples, examples, listPrograms, shrinkCache } = await import(
+    pathToFileURL(script).href
+  );
   const parts = [{ sources: examples, names, out: join(build, 'examples') }];
   const sources = join(root, 'test', 'programs');
   if (tests && existsSync(join(sources, 'programs.json'))) {
@@ -27,6 +34,7 @@ export async function ensureExamples(begin, nvcc, { names, tests }) {
   const all = counts.reduce((sum, count) => sum + count, 0);
   let done = 0;
   const options = {
+    ...(tests ? { cache } : {}),
     nvcc: nvcc.path,
     libcuda: join(build, 'software-device'),
     log: () => begin().progress(`${done}/${all}`),
@@ -36,6 +44,7 @@ export async function ensureExamples(begin, nvcc, { names, tests }) {
   };
   try {
     for (const part of parts) await buildExamples({ ...options, ...part });
+    if (tests) shrinkCache(cache, CACHE_BYTES);
   } catch (error) {
     throw new SetupError(/** @type {Error} */ (error).message);
   }

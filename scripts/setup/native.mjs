@@ -1,9 +1,9 @@
 // Native builds: CMake and ninja, by the presets of CMakePresets.json.
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { build, root } from '../../bin/paths.mjs';
-import { mustRun, newLog } from './command.mjs';
+import { captured, mustRun, newLog, which } from './command.mjs';
 import { glob } from './glob.mjs';
 import { buildPreset, presetsFile } from './presets.mjs';
 
@@ -19,7 +19,23 @@ export async function ensureNative(begin, name) {
     const [last] = [...text.matchAll(/^\[(\d+\/\d+)\] (?!Re-checking)/gm)].slice(-1);
     if (last) begin().progress(last[1] ?? '');
   };
-  await mustRun(`The ${title}`, log, ['ninja', '-C', folder, ...targets], { onOutput });
+  const env = { ...process.env, ...(await withoutDeadCache()) };
+  await mustRun(`The ${title}`, log, ['ninja', '-C', folder, ...targets], { onOutput, env });
+}
+
+/** ccache ends where it cannot write, instead of compiling. @returns {Promise<NodeJS.ProcessEnv>} */
+async function withoutDeadCache() {
+  if (!which('ccache')) return {};
+  const { status, output } = await captured(['ccache', '--get-config', 'cache_dir']);
+  let folder = output.trim();
+  if (status !== 0 || folder === '') return { CCACHE_DISABLE: '1' };
+  while (!existsSync(folder)) folder = dirname(folder);
+  try {
+    accessSync(folder, constants.W_OK);
+    return {};
+  } catch {
+    return { CCACHE_DISABLE: '1' };
+  }
 }
 
 /**

@@ -23,6 +23,12 @@ export const packages = [
     headers: ['stdio.h'],
   },
   { name: 'cmake', why: 'configures the native build', neededFor: 'build', commands: ['cmake'] },
+  {
+    name: 'ccache',
+    why: 'compiles nothing twice, in this checkout or another',
+    neededFor: 'test',
+    commands: ['ccache'],
+  },
   { name: 'ninja-build', why: 'runs the native build', neededFor: 'build', commands: ['ninja'] },
   {
     name: 'libzstd-dev',

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { build, root } from '../../bin/paths.mjs';
 
-/** @typedef {'release' | 'runtime' | 'demo' | 'asan' | 'tsan' | 'fuzz'} BuildName */
-/** @typedef {'release' | 'asan' | 'tsan' | 'fuzz'} TestName */
+/** @typedef {'release' | 'runtime' | 'demo' | 'asan' | 'asan-device' | 'tsan' | 'fuzz'} BuildName */
+/** @typedef {'release' | 'asan' | 'asan-device' | 'tsan' | 'fuzz'} TestName */
 
 /**
  * A preset for builds, with what it is configured by.

@@ -2,6 +2,9 @@
 // and an error that says what failed, shows the end of the log and names the log.
 import { basename } from 'node:path';
 
+export const DISK_FULL =
+  'the disk is full. Free some space and run it again: it goes on where it was.';
+
 /** A failure to be shown as a sentence, without a stack trace. */
 export class SetupError extends Error {
   /** @override */
@@ -79,6 +82,8 @@ export async function runMain(main, afterFailure) {
     process.exitCode = await main();
   } catch (error) {
     if (error instanceof SetupError) process.stderr.write(`\n${error.message}\n`);
+    else if (/** @type {NodeJS.ErrnoException} */ (error)?.code === 'ENOSPC')
+      process.stderr.write(`\nFailed: ${DISK_FULL}\n`);
     else console.error(error);
     process.exitCode = 1;
     afterFailure?.();

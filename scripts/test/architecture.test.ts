@@ -127,9 +127,11 @@ function units(target: string, folder: string): Unit[] {
     .map(({ file, command }) => ({ file, output: / -o (\S+) /.exec(command)?.[1] ?? '' }))
     .filter(({ output }) => output.startsWith(`${target}/`))
     .map(({ file, output }) => {
-      const unity = /\/Unity\/unity_[^/]+$/.test(file) && readFileSync(file, 'utf8');
+      const unity = /\/unity\/[^/]+\/[^/]+$/.test(file) && readFileSync(file, 'utf8');
       const made = unity
-        ? [...unity.matchAll(/^#include "([^"]+)"/gm)].map(([, source = '']) => source)
+        ? [...unity.matchAll(/^#include "([^"]+)"/gm)].map(([, source = '']) =>
+            path.resolve(path.dirname(file), source),
+          )
         : [file];
       return { object: output, sources: made.map((source) => path.relative(root, source)) };
     })

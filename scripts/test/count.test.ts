@@ -1,13 +1,22 @@
 import { Readable } from 'node:stream';
 import t from 'tap';
 import { parseJunit } from '../rows/junit.mjs';
-import { lastLine, skipReasons, table, totals } from '../rows/summary.mjs';
+import {
+  emptyRow,
+  judged,
+  lastLine,
+  skipReasons,
+  slowest,
+  table,
+  totals,
+  unsteadyTable,
+} from '../rows/summary.mjs';
 import { countTap } from '../rows/tap-count.mjs';
 
 const count = (tap: string) => countTap(Readable.from([tap]), 'the-file.test.ts');
 
 const row = (name: string, passed: number, failed: number, reasons: string[]) => ({
-  name,
+  ...emptyRow(name),
   passed,
   failures: Array.from({ length: failed }, (_, i) => ({ name: `f${i}`, detail: '' })),
   skips: reasons.map((reason) => ({ name: 's', reason })),
@@ -31,6 +40,26 @@ t.test('rows are added up and shown', async (t) => {
     ].join('\n'),
   );
   t.same(skipReasons(rows), ['skipped 2: no nvcc', 'skipped 1: other']);
+});
+
+t.test('a few unsteady tests are told and pass; more of them fail', async (t) => {
+  const unsteady = (count: number) => [
+    {
+      ...row('tap', 9, 1, []),
+      unsteady: Array.from({ length: count }, (_, i) => ({ name: `u${i}`, detail: 'why\nmore' })),
+    },
+  ];
+  t.same(totals(judged(unsteady(3))), { passed: 9, failed: 1, skipped: 0 });
+  t.same(totals(judged(unsteady(4))), { passed: 5, failed: 5, skipped: 0 });
+  t.equal(unsteadyTable(unsteady(2)), 'tap\tu0\twhy\ntap\tu1\twhy\n');
+});
+
+t.test('the slowest are told, longest first', async (t) => {
+  const times = [1, 30, 2].map((seconds) => ({ name: `t${seconds}`, seconds }));
+  t.same(slowest([{ ...row('tap', 3, 0, []), times }], 2), [
+    '   30.0 s  tap: t30',
+    '    2.0 s  tap: t2',
+  ]);
 });
 
 t.test('a tap test is a block with assertions of its own', async (t) => {

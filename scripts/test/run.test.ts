@@ -9,7 +9,7 @@ process.env['OUTBOARD_BUILD'] = t.testdirName;
 const { mustRun, newLog, which } = await import('../setup/command.mjs');
 const { glob } = await import('../setup/glob.mjs');
 const { root } = await import('../../bin/paths.mjs');
-const { runFile } = await import('../rows/tap.mjs');
+const { runFile, runFiles } = await import('../rows/tap.mjs');
 
 t.test('a command that fails is told with the end of its log', async (t) => {
   newLog('failing');
@@ -18,6 +18,14 @@ t.test('a command that fails is told with the end of its log', async (t) => {
     name: 'SetupError',
     message:
       /^The attempt failed \(sh, exit status 3\)\.\n[\s\S]*second[\s\S]*\nWhole log: .*failing\.log$/,
+  });
+});
+
+t.test('a full disk is told in one line', async (t) => {
+  newLog('full');
+  const command = ['sh', '-c', 'echo "x.o: No space left on device" >&2; exit 1'];
+  await t.rejects(mustRun('The native build', 'full', command), {
+    message: /^The native build failed: the disk is full\. .*$/,
   });
 });
 
@@ -57,8 +65,59 @@ t.test('a test file that stops early fails, whatever it passed before', async (t
   t.match(await run('bail'), { failures: [{ detail: /no device/ }] });
 });
 
+t.test('a file that takes too long says its last words', async (t) => {
+  const dir = t.testdir({
+    'hangs.test.mjs': `import t from 'tap';
+      process.once('SIGTERM', () => { console.error('the server was waiting'); process.exit(143); });
+      t.test('for ever', () => new Promise(() => setInterval(() => {}, 1000)));`,
+    'deaf.test.mjs': `import t from 'tap';
+      process.on('SIGTERM', () => {});
+      t.test('for ever', () => new Promise(() => setInterval(() => {}, 1000)));`,
+  });
+  const run = (name: string) =>
+    runFile(join(dir, `${name}.test.mjs`), process.env, { minutes: 0.05, secondsMore: 1 });
+  const told = async (name: string) =>
+    (await run(name)).failures.map(({ detail }) => detail).join('\n');
+  t.match(await told('hangs'), /without an end\nthe server was waiting\n[\s\S]*Repeat: /);
+  t.match(await told('deaf'), /without an end\n/);
+});
+
+t.test('what fails once and passes alone is unsteady', async (t) => {
+  const dir = t.testdir({
+    'once.test.mjs': `import { existsSync, writeFileSync } from 'node:fs';
+      import t from 'tap';
+      const mark = new URL('mark', import.meta.url);
+      t.test('second', async (t) => t.ok(existsSync(mark), 'was there'));
+      t.test('always', async (t) => t.ok(true));
+      writeFileSync(mark, '');`,
+    'bad.test.mjs': `import t from 'tap'; t.test('bad', async (t) => { t.ok(false); });`,
+    'alone.test.mjs': `import t from 'tap'; t.test('alone', async (t) => { t.ok(true); });`,
+  });
+  const tests = ['once', 'bad', 'alone'].map((name) => ({
+    file: join(dir, `${name}.test.mjs`),
+    source: `${name}.test.ts`,
+    nightly: false,
+    alone: name === 'alone',
+  }));
+  const row = await runFiles(tests, process.env);
+  t.match(row, { passed: 3, failures: [{ name: /bad/ }], unsteady: [{ name: /second/ }] });
+  t.same(row.times.map(({ name }) => name).sort(), [
+    'alone.test.ts',
+    'bad.test.ts',
+    'once.test.ts',
+  ]);
+  t.equal(row.times.at(-1)?.name, 'alone.test.ts', 'after all others');
+});
+
 t.test('npm test ends with the count even when it cannot start', async (t) => {
-  for (const args of [['--only', 'nonsense'], ['--nonsense'], ['('], ['a', 'b']]) {
+  for (const args of [
+    ['--only', 'nonsense'],
+    ['--nonsense'],
+    ['('],
+    ['a', 'b'],
+    ['--times', '0'],
+    ['--busy', 'x'],
+  ]) {
     const result = spawnSync(process.execPath, [join(root, 'scripts', 'test.mjs'), ...args], {
       encoding: 'utf8',
     });

@@ -32,6 +32,18 @@ export interface ServerOptions {
   env?: Record<string, string>;
 }
 
+/** Servers that run, by what they logged so far. */
+const logs = new Set<() => string>();
+
+// The runner of tests says so to a file that takes too long; what its servers logged last may tell why.
+process.once('SIGTERM', () => {
+  for (const log of logs) {
+    const lines = log().trimEnd().split('\n').slice(-20);
+    process.stderr.write(`The server's log ends with:\n${lines.join('\n')}\n`);
+  }
+  process.exit(143);
+});
+
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
   const args = options.args ?? [...onDevice, '--gpus', '1', '--servers-per-gpu', '2'];
   // All slots know what one of them was sent: what a program costs does not depend on which it gets.
@@ -55,7 +67,10 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     log += text;
     for (const wake of waiting.splice(0)) wake();
   });
+  const read = () => log;
+  logs.add(read);
   const ended = once(child, 'exit').then((how) => {
+    logs.delete(read);
     rmSync(modules, { recursive: true });
     return how;
   });
@@ -81,7 +96,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
   return {
     address,
     process: child,
-    log: () => log,
+    log: read,
     logged: (wanted) => until(() => wanted.test(log), `${wanted}`),
     async rested() {
       const now = () => lines(/"msg":"session (ends|lost)/g);
