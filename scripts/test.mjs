@@ -97,6 +97,8 @@ async function main() {
     for (const client of CLIENTS) if (pattern?.test(client.test) ?? true) await ensured(client);
   }
   const env = environment({ nvcc });
+  delete env['NIGHTLY'];
+  if (all) env['NIGHTLY'] = '1';
   const common = { pattern, noNvcc: noNvcc && 'no nvcc', env };
 
   /** @type {Record<string, () => Promise<Row>>} */

@@ -9,7 +9,7 @@ import { compiledTests } from './sources.mjs';
 import { emptyRow } from './summary.mjs';
 
 // Only against hanging, so far above anything a slow machine needs.
-const MINUTES_PER_FILE = 8;
+const MINUTES_PER_FILE = 15;
 /** What a file has, told that it is too late, to say what its server logged. */
 const SECONDS_FOR_LAST_WORDS = 10;
 /** Most of a file's time is waiting for processes. */

@@ -34,7 +34,7 @@ Each check compares what is computed with NumPy. What is computed remoted is the
 |---|--:|--:|--:|---|
 ${lines.join('\n')}
 
-CuPy, Numba and tinygrad are checked by \`npm test\`, too.
+\`npm test\` checks two of CuPy's, \`npm run test:all\` also the others of CuPy, Numba and tinygrad.
 
 | package | version |
 |---|---|

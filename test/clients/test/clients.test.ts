@@ -15,6 +15,9 @@ import {
   startServerFor,
 } from '../scripts.js';
 
+/** For each change these, which between them load modules of all kinds; at night all. */
+const usual = ['cupy_arrays', 'cupy_machine_code'];
+
 const checks: Record<string, number> = {
   cupy_arrays: 11,
   cupy_devices: 5,
@@ -25,6 +28,7 @@ const checks: Record<string, number> = {
 };
 
 for (const script of [...cupyAndNumba, ...small]) {
+  if (!process.env['NIGHTLY'] && !usual.includes(script.name)) continue;
   t.test(script.name, { skip: script.installed.skip }, async (t) => {
     const here = await runNatively(script);
     const lines = here.stdout.trim().split('\n');

@@ -1,5 +1,6 @@
 // What is given away runs where nothing else of ours is: the npm package with Node alone, the Debian package with
 // what it depends on, and the guest's libraries with the C library.
+// Run nightly: two packages are made, installed and tried; deb.test.ts looks at one for each change.
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,6 @@
 // The bundle for a machine with a GPU runs where nothing else is: a part of a first day, on the software device as it is most
 // like NVIDIA's driver. Who looks for a whole day: bench/results/gpu/.
+// Run nightly: packing and a day take minutes.
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

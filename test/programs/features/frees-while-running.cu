@@ -163,6 +163,7 @@ int main() {
       CHECK(cudaMallocArray(&array, &format, 32));
     }
     CHECK(cudaMemcpy2DToArray(array, 0, 0, row, 32, 32, 1, cudaMemcpyHostToDevice));
+    CHECK(cudaDeviceSynchronize());  // the copy may end later, and the stream does not wait for it
     cudaResourceDesc resource = {};
     resource.resType = cudaResourceTypeArray;
     resource.res.array.array = array;
