@@ -120,7 +120,8 @@ TEST(what_runs_is_charged_while_it_runs) {
 TEST(a_kernel_that_takes_too_long_ends_the_session) {
   WorldOptions options;
   options.stop_patience = std::chrono::milliseconds(50);
-  options.most_kernel = std::chrono::milliseconds(30);
+  // Long enough for a thread that gets no processor in the middle of a short one.
+  options.most_kernel = std::chrono::milliseconds(1000);
   GateWorld w(kModeOpen, 0, options);
   for (int i = 0; i < 100; i++) w.add(w.beside);  // none of them does
   w.finish(w.beside);
@@ -152,12 +153,12 @@ TEST(a_kernel_is_measured_while_the_end_of_its_group_waits) {
 // Waiting is not running: behind another kernel, or for the host.
 TEST(a_kernel_that_waits_for_its_turn_does_not_run) {
   WorldOptions options;
-  options.most_kernel = std::chrono::milliseconds(30);
+  options.most_kernel = std::chrono::milliseconds(1000);
   GateWorld w(kModeBlocks, 0, options);
   const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
   w.add(stream);
   until([] { return words().gate_waits.load() == 1; });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  std::this_thread::sleep_for(options.most_kernel * 5 / 4);
   allow(kModeBlocks, kNoLimit);
   w.finish(stream);
   CHECK_EQUAL(w.peek(), 1u);
@@ -604,7 +605,9 @@ TEST(few_launches_run_ahead_however_short_they_were) {
   CHECK_EQUAL(words().held.load(), uint64_t{kStreams * kEach});
   allow(kModeDeviceTime, spent + 2'000'000);
   until([] { return words().held.load() < kStreams * kEach; });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  // What else would start has started when that which runs was looked at some times.
+  const unsigned from = World::fake().calls("cuEventQuery");
+  until([&] { return World::fake().calls("cuEventQuery") >= from + 200; });
   // 64 under way, and the group that begins as one below that.
   CHECK(words().held.load() >= kStreams * kEach - 64 - 32);
   allow(kModeOpen, kNoLimit);
