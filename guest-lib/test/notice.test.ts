@@ -1,4 +1,5 @@
 // What a program under `outboard run` says on stderr by itself, and signals that come while it waits.
+import type { ChildProcess } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -65,22 +66,42 @@ t.test('no device is visible', async (t) => {
   t.match(await visible(''), /^outboard: CUDA_VISIBLE_DEVICES is empty: no device is visible.*\n$/);
 });
 
+/** Some more signals have come to it, each of which it tells by a dot. */
+function ticked(child: ChildProcess): Promise<void> {
+  return new Promise((resolve) => {
+    let dots = 0;
+    child.stderr?.on('data', (text: string) => {
+      dots += text.length;
+      if (dots >= 10) resolve();
+    });
+    child.once('close', () => resolve());
+  });
+}
+
 t.test('signals of the program while it waits in the queue', async (t) => {
   let queued = () => {};
+  let goOn: () => Promise<unknown> = async () => {};
   const server = await scriptedServer(async (socket, hello) => {
     const said = await hello;
     socket.write(encodeAnswer({ queued: { position: 2 } }));
     queued();
-    // Long enough for timers; what else the test wants it does meanwhile.
-    setTimeout(() => socket.write(encodeAnswer({ queued: { position: 1 } })), 100);
+    await goOn();
+    socket.write(encodeAnswer({ queued: { position: 1 } }));
     if (waits) return;
-    setTimeout(() => socket.write(encodeAnswer({ welcome: welcome(said) })), 200);
+    await goOn();
+    socket.write(encodeAnswer({ welcome: welcome(said) }));
   });
   t.teardown(() => server.stop());
   let waits = false;
   const env = { OUTBOARD_SERVER: server.address };
-  const { lines } = await run('init-with-signals', env);
-  t.same(lines, ['cuInit CUDA_SUCCESS', 'ticks some, told to end by 0'], 'timers and children');
+  const waiter = start('init-with-signals', env);
+  const welcomed = ended(waiter);
+  goOn = () => ticked(waiter);
+  t.same(
+    (await welcomed).lines,
+    ['cuInit CUDA_SUCCESS', 'ticks some, told to end by 0'],
+    'timers and children',
+  );
   waits = true;
   for (const [signal, number] of [['SIGINT', 2] as const, ['SIGTERM', 15] as const]) {
     const there = new Promise<void>((resolve) => {
@@ -90,9 +111,11 @@ t.test('signals of the program while it waits in the queue', async (t) => {
     const servers = `${server.address},${server.address}`;
     const child = start('init-with-signals', { ...env, OUTBOARD_SERVER: servers });
     const result = ended(child);
+    goOn = () => ticked(child);
     await there;
     // Some ticks later the answer has been read, and it waits for the next.
-    setTimeout(() => child.kill(signal), 50);
+    await ticked(child);
+    child.kill(signal);
     t.same((await result).lines, [
       'cuInit CUDA_ERROR_SYSTEM_NOT_READY',
       `ticks some, told to end by ${number}`,
