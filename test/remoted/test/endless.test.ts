@@ -13,9 +13,6 @@ import { noPrograms } from '../../support/paths.js';
 import { example, outcome, remoted, startRemoted, testProgram } from '../../support/program.js';
 import { startServer, type TestServer } from '../../support/server.js';
 
-/** It takes one; slow machines need a few. */
-const soonSeconds = 8;
-
 const oneSlot = ['--device', 'software', '--servers-per-gpu', '1', '--http', '127.0.0.1:0'];
 
 interface Endless {
@@ -84,11 +81,9 @@ for (const [way, shows] of [
       t.ok((spin?.seconds ?? 0) > 0.01, 'and which kernel it is');
     }
     if (way === 'stopped') run.kill('SIGSTOP');
-    const killed = performance.now();
     await ask('DELETE', 'sessions/1?reason=enough');
+    // By itself it would never be over.
     await server.rested();
-    const seconds = (performance.now() - killed) / 1000;
-    t.ok(seconds < soonSeconds, `it is over after ${seconds} s`);
     run.kill('SIGCONT');
     run.kill('SIGUSR1');
     const { stdout, stderr } = await end;
@@ -138,9 +133,13 @@ t.test('a program that does nothing', { skip: noPrograms }, async (t) => {
   t.match(stderr, /has used its GPU for nothing in 1 seconds/);
   await server.logged(/"level":40[^\n]*OB_IDLE_TIMEOUT/);
   await stillServes(t, server);
-  // What runs is no idleness.
+  // What runs is no idleness, for longer than that.
   const busy = await begin(server, 'sleeps');
-  await new Promise((resolve) => setTimeout(resolve, 4000));
+  const ask = api(server);
+  await until(async () => {
+    const [session] = (await ask<View>('GET', 'state')).sessions;
+    return (session?.share.deviceNs ?? 0) > 1.5e9;
+  });
   t.equal((server.log().match(/OB_IDLE_TIMEOUT/g) ?? []).length, 1);
   busy.run.kill('SIGKILL');
   await busy.end;

@@ -37,8 +37,15 @@ t.teardown(async () => {
 const env = { OUTBOARD_LOG: 'info' };
 
 /** What API servers have of regions. */
-const mapped = () =>
-  server.slots().filter((pid) => /outboard-region/.test(readFileSync(`/proc/${pid}/maps`, 'utf8')));
+const mapped = () => server.slots().filter((pid) => /outboard-region/.test(mapsOf(pid)));
+
+function mapsOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/maps`, 'utf8');
+  } catch {
+    return ''; // it has ended
+  }
+}
 
 async function nothingMapped() {
   while (mapped().length > 0) await sleep(10);
@@ -122,7 +129,7 @@ t.test('a relay in between passes no memory on', { skip: noPrograms }, async (t)
 t.test('a guest that is killed while it copies', { skip: noPrograms }, async (t) => {
   for (let round = 0; round < 3; round++) {
     const { child, ended } = await copying();
-    await sleep(50 * round);
+    await sleep(50 * round); // somewhere else in its copies each time
     child.kill('SIGKILL');
     await ended;
     await nothingMapped();
