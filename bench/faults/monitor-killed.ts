@@ -7,12 +7,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Guest } from '../../monitor/test/support/guest.js';
 import { Serving } from '../../monitor/test/support/serving.js';
+import { SharedMemory } from '../../monitor/test/support/shared-memory.js';
 import { onDevice } from '../../test/support/device.js';
 import { noPrograms } from '../../test/support/paths.js';
 import { outcome, startRemoted, testProgram } from '../../test/support/program.js';
 import { Random } from '../day/random.js';
 import type { Teardowns } from './scope.js';
-import { childrenOf, isAlive, sharedMemory, until } from './traces.js';
+import { childrenOf, isAlive, until } from './traces.js';
 
 export interface MonitorKilledOptions {
   seed: number;
@@ -33,6 +34,9 @@ const gpus = 2;
 const serversPerGpu = 2;
 const slots = gpus * serversPerGpu;
 
+/** Nobody else takes a port of it while there is no server. */
+const ownLoopback = `127.${[16, 8, 0].map((bits) => (process.pid >> bits) & 0xff).join('.')}`;
+
 export async function killMonitor(
   scope: Teardowns,
   { seed, rounds }: MonitorKilledOptions,
@@ -41,12 +45,12 @@ export async function killMonitor(
   scope.teardown(() => rmSync(folder, { recursive: true }));
   const random = new Random(seed);
   const report: MonitorKilledReport = { rounds, clients: 0, programs: 0, left: [] };
-  const shared = sharedMemory();
+  const shared = new SharedMemory();
   const socket = path.join(folder, 'guests');
   let port = 0;
   const start = () => {
     const args = [
-      ...['serve', '--listen', `127.0.0.1:${port},unix:${socket}`],
+      ...['serve', '--listen', `${ownLoopback}:${port},unix:${socket}`],
       ...['--http', '127.0.0.1:0', ...onDevice],
       ...['--gpus', String(gpus), '--servers-per-gpu', String(serversPerGpu), '--grace', '0'],
     ];
@@ -55,7 +59,7 @@ export async function killMonitor(
   for (let round = 0; round < rounds; round++) {
     const serving = await start();
     port = serving.address.port;
-    await oneRound(serving, { path: socket }, random, report);
+    await oneRound(serving, { path: socket }, random, report, shared);
   }
   const serving = await start();
   await allMemory(serving);
@@ -63,7 +67,7 @@ export async function killMonitor(
   await serving.stop();
   report.left.push(
     ...processes.filter(isAlive).map((pid) => `process ${pid}`),
-    ...sharedMemory().filter((name) => !shared.includes(name)),
+    ...shared.left,
     ...readdirSync(folder),
   );
   return report;
@@ -74,6 +78,7 @@ async function oneRound(
   socket: { path: string },
   random: Random,
   report: MonitorKilledReport,
+  shared: SharedMemory,
 ) {
   await allMemory(serving);
   const monitor = serving.child.pid ?? 0;
@@ -100,6 +105,7 @@ async function oneRound(
   const coming = Array.from({ length: 8 }, () => Guest.hello(serving.address));
   await new Promise((go) => setTimeout(go, random.between(0, 20)));
 
+  shared.look([monitor, ...processes]);
   serving.child.kill('SIGKILL');
   await serving.exit;
   const guests = [...running, ...waiting, ...coming];

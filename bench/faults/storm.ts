@@ -5,10 +5,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Guest } from '../../monitor/test/support/guest.js';
 import { Serving } from '../../monitor/test/support/serving.js';
+import { SharedMemory } from '../../monitor/test/support/shared-memory.js';
 import { Random } from '../day/random.js';
 import { type Client, type Ended, guestTasks, pick, programTasks, type Task } from './jobs.js';
 import type { Teardowns } from './scope.js';
-import { childrenOf, descriptors, isAlive, moreThan, sharedMemory, until } from './traces.js';
+import { childrenOf, descriptors, isAlive, moreThan, until } from './traces.js';
 
 export interface StormOptions {
   seed: number;
@@ -70,6 +71,7 @@ export class Storm {
   readonly #random: Random;
   readonly #jobs: Job[] = [];
   readonly #slots = new Set<number>();
+  readonly #shared = new SharedMemory();
   #killedSlots = 0;
 
   private constructor(
@@ -92,7 +94,6 @@ export class Storm {
     const folder = mkdtempSync(path.join(tmpdir(), 'outboard-storm-'));
     scope.teardown(() => rmSync(folder, { recursive: true }));
     const programs = await programTasks();
-    const shared = sharedMemory();
     const args = [
       ...['--gpus', String(options.gpus), '--servers-per-gpu', String(options.serversPerGpu)],
       // None of which may pass because a clock jumps.
@@ -113,7 +114,7 @@ export class Storm {
     await storm.#everythingIsThere();
     const left = await storm.#calm(open);
     await serving.stop();
-    left.push(...storm.#afterwards(shared));
+    left.push(...storm.#afterwards());
     return storm.#report(left, (performance.now() - begun) / 1000);
   }
 
@@ -165,6 +166,7 @@ export class Storm {
   #killSlot(which: number) {
     const pids = childrenOf(this.#monitor);
     for (const pid of pids) this.#slots.add(pid);
+    this.#shared.look(pids);
     const victim = pids[Math.floor(which * pids.length)];
     if (victim === undefined) return;
     process.kill(victim, 'SIGKILL');
@@ -182,6 +184,7 @@ export class Storm {
     };
     await together(gpus * serversPerGpu, 0n);
     await together(gpus, this.#memory);
+    this.#shared.look([this.#monitor, ...childrenOf(this.#monitor)]);
   }
 
   /** What is too much in a server that has nothing to do. */
@@ -199,10 +202,9 @@ export class Storm {
     return left;
   }
 
-  #afterwards(shared: readonly string[]): string[] {
+  #afterwards(): string[] {
     const processes = [...this.#slots].filter(isAlive).map((pid) => `process ${pid}`);
-    const memory = sharedMemory().filter((name) => !shared.includes(name));
-    return [...processes, ...memory, ...readdirSync(this.#folder)];
+    return [...processes, ...this.#shared.left, ...readdirSync(this.#folder)];
   }
 
   #report(left: string[], seconds: number): StormReport {

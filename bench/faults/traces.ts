@@ -35,10 +35,6 @@ export function moreThan(before: Record<string, number>, now: Record<string, num
     .map(([kind, count]) => `${count - (before[kind] ?? 0)} more ${kind}`);
 }
 
-export function sharedMemory(): string[] {
-  return readdirSync('/dev/shm').sort();
-}
-
 /** Waits for something that happens by itself; whoever calls has a limit of its own. */
 export async function until(condition: () => boolean) {
   while (!condition()) await new Promise((again) => setTimeout(again, 20));

@@ -6,6 +6,7 @@ import t from 'tap';
 import { DescriptorLimit } from '../support/descriptors.js';
 import { Guest } from '../support/guest.js';
 import { isAlive, Serving } from '../support/serving.js';
+import { SharedMemory } from '../support/shared-memory.js';
 
 const MiB = 1n << 20n;
 
@@ -139,6 +140,8 @@ t.test('who waits too long is told so, and makes way', async (t) => {
   t.equal(await waiting.position(), 1);
   t.match(await waiting.refusal(), { code: 'OB_QUEUE_TIMEOUT', result: 46 });
   await guest.leave();
+  // Who comes before that waits, too.
+  await serving.logged({ session: 1, msg: /^session ends/ });
   const next = Guest.hello(serving.address);
   await next.welcome();
   await next.leave();
@@ -168,8 +171,7 @@ t.test('one that fits passes one that does not only where that is wanted', async
 });
 
 t.test('a thousand sessions, some killed, some with their process: nothing is left', async (t) => {
-  const shared = () => readdirSync('/dev/shm').sort();
-  const before = shared();
+  const shared = new SharedMemory();
   const serving = await Serving.start(t, ['--gpus', '2', '--servers-per-gpu', '2']);
   const monitor = serving.child.pid ?? 0;
   const descriptors = () => readdirSync(`/proc/${monitor}/fd`).length;
@@ -179,6 +181,7 @@ t.test('a thousand sessions, some killed, some with their process: nothing is le
     await Promise.all(guests.map((guest) => guest.leave()));
   };
   await warm();
+  shared.look([monitor, ...serving.slotPids()]);
   const open = descriptors();
   const random = generator(20261121);
   let left = 1000;
@@ -194,6 +197,7 @@ t.test('a thousand sessions, some killed, some with their process: nothing is le
         const pids = serving.slotPids();
         const victim = pids[Math.floor(random() * pids.length)];
         if (victim !== undefined) {
+          shared.look([victim]);
           process.kill(victim, 'SIGKILL');
           killed++;
         }
@@ -211,9 +215,10 @@ t.test('a thousand sessions, some killed, some with their process: nothing is le
   await until(() => descriptors() <= open);
   t.ok(descriptors() <= open, 'no descriptor is left open');
   t.equal(serving.slotPids().length, 4);
+  shared.look([monitor, ...serving.slotPids()]);
   t.equal(await serving.stop(), 0);
   t.same(serving.slotPids(), [], 'no process is left');
-  t.same(shared(), before, 'no shared memory is left');
+  t.same(shared.left, [], 'no shared memory is left');
 });
 
 t.test('a configuration file: after flags and the environment', async (t) => {
