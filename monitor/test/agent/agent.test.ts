@@ -226,14 +226,15 @@ t.test('the other GPUs of a program are asked of the server that has them', asyn
 
 t.test('what is no guest', async (t) => {
   const { address } = await startFront(t, { files: serverFiles(ours, null) }, echoing([]));
-  const agent = await Agent.start(t, ...anyPort, ...at(address), '--hello-timeout', '1');
+  const agent = await Agent.start(t, ...anyPort, ...at(address));
   const http = agent.connect(t);
   http.write('GET / HTTP/1.1\r\n\r\n');
   t.match(await answer(http), { refusal: { code: 'OB_NOT_OUTBOARD', sentence: /"GET/ } });
   const long = agent.connect(t);
   long.write(preface(wire.protocol, wire.controlMax + 1));
   t.match(await answer(long), { refusal: { code: 'OB_HELLO_TOO_LONG' } });
-  const slow = agent.connect(t);
+  const brief = await Agent.start(t, ...anyPort, ...at(address), '--hello-timeout', '1');
+  const slow = brief.connect(t);
   slow.write('OUT');
   t.match(await answer(slow), { refusal: { code: 'OB_HELLO_SLOW' } });
   const scan = agent.connect(t);

@@ -1,7 +1,9 @@
 // What keeps tenants apart who use the same GPU: a process of their own, a sandbox around it, nothing
 // kept of what the driver compiled for them; and that it is said, or refused.
-import { readFileSync } from 'node:fs';
+import { readFileSync, symlinkSync, unlinkSync } from 'node:fs';
+import path from 'node:path';
 import t from 'tap';
+import { build } from '../../../bin/paths.mjs';
 import { driverFor, pageableAccess } from '../../src/server/isolation.js';
 import { aDriver } from '../support/driver.js';
 import { Guest } from '../support/guest.js';
@@ -110,9 +112,10 @@ t.test('who comes and leaves again costs others no warm process', async (t) => {
   await serving.logged({ session: 2, msg: /^session ends/ });
   const passing = Guest.hello(serving.address, { token: one });
   t.equal(await passing.position(), 1);
-  const { slot, slotPid } = await serving.logged({ msg: /^made new/ });
+  const made = await serving.logged({ msg: /^made new/ });
+  const { slot, slotPid } = made;
   await passing.leave();
-  await serving.logged({ slot, msg: 'ready' }, serving.lines.length - 1);
+  await serving.logged({ slot, msg: 'ready' }, serving.lines.indexOf(made));
   const warm = await visit(serving, other);
   t.not(warm, slotPid);
   t.ok(
@@ -186,18 +189,24 @@ t.test(
 t.test('a process that a session has cost is its session until there is another', async (t) => {
   const { file, one, other } = tenantsFile(t, '{ sessions: 1 }', '{}');
   const args = ['--servers-per-gpu', '2', '--new-process', 'never', '--queue-limit', '0'];
-  const serving = await Serving.start(t, ['--tenants', file, ...args]);
+  const library = path.join(t.testdir(), 'libcuda.so.1');
+  const link = () => symlinkSync(path.join(build, 'software-device', 'libcuda.so.1'), library);
+  link();
+  const serving = await Serving.start(t, ['--device', library, '--tenants', file, ...args]);
   const comes = (token: string) => Guest.hello(serving.address, { token });
   const first = comes(one);
   await first.welcome();
   const pid = await processOf(serving, 1);
   const { slot } = await serving.logged({ session: 1, msg: 'session begins' });
+  // There is no other one before that is wanted here.
+  unlinkSync(library);
   process.kill(pid, 'SIGKILL');
   await serving.logged({ session: 1, msg: /^session lost/ });
   const again = comes(one);
   t.equal(await again.position(), 1, 'it waits, though there is another slot');
   const passing = comes(other);
   await passing.welcome();
+  link();
   const served = Number((await again.welcome()).session);
   t.equal((await serving.logged({ session: served, msg: 'session begins' }))['slot'], slot);
   for (const guest of [again, passing]) await guest.leave();

@@ -118,10 +118,9 @@ t.test('the queue has an end', async (t) => {
 });
 
 t.test('what is not a guest gets an answer and leaves no trace', async (t) => {
-  const serving = await Serving.start(t, ['--servers-per-gpu', '1', '--hello-timeout', '1']);
-  const { address } = serving;
-  const sends = async (bytes: Buffer | string) => {
-    const guest = new Guest(address);
+  const { address } = await Serving.start(t, ['--servers-per-gpu', '1']);
+  const sends = async (bytes: Buffer | string, to = address) => {
+    const guest = new Guest(to);
     guest.send(bytes);
     return guest;
   };
@@ -149,7 +148,8 @@ t.test('what is not a guest gets an answer and leaves no trace', async (t) => {
   t.match(await (await sends(garbled)).refusal(), { code: 'OB_HELLO_MALFORMED' });
 
   const half = encodeHello(usualHello).subarray(0, 30);
-  t.match(await (await sends(half)).refusal(), { code: 'OB_HELLO_SLOW' }, 'waits for the rest');
+  const brief = await Serving.start(t, ['--servers-per-gpu', '1', '--hello-timeout', '1']);
+  t.match(await (await sends(half, brief.address)).refusal(), { code: 'OB_HELLO_SLOW' });
   const cutOff = await sends(half);
   cutOff.socket.end();
   t.match(await cutOff.refusal(), { code: 'OB_HELLO_TRUNCATED', sentence: /after 30 bytes/ });
@@ -345,7 +345,9 @@ t.test('sessions leave nothing open in the monitor, and one process serves them 
   for (let session = 1; session <= 3; session++) await visit(session);
   const before = open();
   for (let session = 4; session <= 100; session++) await visit(session);
-  t.equal(open(), before);
+  // The last one's may still be being closed.
+  while (open() > before) await new Promise((again) => setTimeout(again, 20));
+  t.pass('nothing is left open');
   t.same(serving.slotPids(), pids);
 });
 

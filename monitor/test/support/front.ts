@@ -55,7 +55,7 @@ export async function startFront(
   const strangers = { all: 1000, ofAddress: 1000 };
   const listen = { host: '127.0.0.1', port: 0 };
   const front = new TlsFront(
-    { build, listen, clients: 'none', helloSeconds: 10, strangers, ...options },
+    { build, listen, clients: 'none', helloSeconds: 60, strangers, ...options },
     log.log,
     accept,
   );
