@@ -1,11 +1,12 @@
 // The tenants file: who may use this server, and how much of it. The file is checked with the schema below,
 // which is documented, too. An unknown key is an error, and every error names its line.
 import { readFileSync } from 'node:fs';
-import { Ajv, type ErrorObject } from 'ajv';
+import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import { type Static, Type } from 'typebox';
 import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocument } from 'yaml';
 import type { SessionClass } from '../../policies/state.js';
 import { OutboardError } from '../base/errors.js';
+import { ownSchemas } from '../base/own-schemas.js';
 import { parseBytes } from '../options/values.js';
 import { type AccessToken, accessTokenHashForm } from './access-token.js';
 
@@ -115,7 +116,7 @@ const OperatorSchema = Type.Object(
   closed,
 );
 
-const TenantsSchema = Type.Object(
+export const TenantsSchema = Type.Object(
   {
     version: Type.Literal('v1'),
     tenants: Type.Optional(Type.Array(TenantSchema)),
@@ -162,9 +163,14 @@ export interface TenantsContent {
   operators: readonly TenantsOperator[];
 }
 
-const validate = new Ajv({ allErrors: true, verbose: true, strict: false }).compile<
-  Static<typeof TenantsSchema>
->(TenantsSchema);
+let compiled: ValidateFunction<Static<typeof TenantsSchema>> | undefined;
+/** Compiled at its first use: most servers have no tenants. */
+function validator() {
+  compiled ??= new Ajv({ ...ownSchemas, allErrors: true, verbose: true }).compile<
+    Static<typeof TenantsSchema>
+  >(TenantsSchema);
+  return compiled;
+}
 
 /** Throws OB_TENANTS_FILE. */
 export function readTenantsFile(file: string): TenantsContent {
@@ -181,6 +187,7 @@ export function readTenantsFile(file: string): TenantsContent {
 export function parseTenants(text: string, file: string): TenantsContent {
   const source = new Source(text, file);
   const value: unknown = source.document.toJS();
+  const validate = validator();
   if (!validate(value)) throw source.invalid(validate.errors ?? []);
   const seen = new Seen(source);
   const tenants = (value.tenants ?? []).map((tenant, index): Tenant => {

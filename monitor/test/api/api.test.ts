@@ -14,6 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { validate } from '@readme/openapi-parser';
+import { Ajv } from 'ajv';
 import { Ajv2020, type AnySchema } from 'ajv/dist/2020.js';
 import { pino } from 'pino';
 import t from 'tap';
@@ -21,6 +22,8 @@ import { WebSocket } from 'ws';
 import { buildApp, newMetrics } from '../../src/api/api.js';
 import { History } from '../../src/api/history.js';
 import { openapi } from '../../src/api/openapi.js';
+import { routes } from '../../src/api/routes.js';
+import { TenantsSchema } from '../../src/tenants/file.js';
 import { ask, somePolicies, TestApi } from '../support/api.js';
 import { MemoryOperations, session } from '../support/operations.js';
 
@@ -427,3 +430,11 @@ interface Described {
 declare namespace Tap {
   type Test = Pick<typeof t, 'ok' | 'equal'>;
 }
+
+t.test('what requests are checked by are schemas', async (t) => {
+  const ajv = new Ajv({ strict: false });
+  for (const { url, params, query, body } of routes)
+    for (const schema of [params, query, body])
+      if (schema) t.ok(ajv.validateSchema(schema), `${url}: ${ajv.errorsText()}`);
+  t.ok(ajv.validateSchema(TenantsSchema), ajv.errorsText());
+});
