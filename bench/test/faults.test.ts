@@ -1,5 +1,6 @@
 // The shorter of what `npm run bench -- faults` does. What is done and who is hit is drawn from a seed;
 // nothing is judged by the time that it takes.
+// Run nightly: faults by dozens; single ones have tests of their own.
 import t from 'tap';
 import { noPrograms, notBuilt } from '../../test/support/paths.js';
 import { cutConnections } from '../faults/cuts.js';

@@ -1,5 +1,6 @@
 // That `npm run bench -- --quick` measures every figure. Of what it measures, only memory is
 // looked at: it does not depend on how fast the machine is.
+// Run nightly: all suites are run, one after the other.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';

@@ -42,7 +42,7 @@ const runs: [traits: string, programs: string[]][] = [
 ];
 
 /** For each change what is tightest, and all together. */
-const usual = ['finite-queue=8', 'nvidia-like', 'granularity=64K'];
+const usual = ['finite-queue=8', 'nvidia-like'];
 
 for (const [traits, programs] of runs) {
   if (!process.env['NIGHTLY'] && !usual.includes(traits)) continue;
