@@ -94,8 +94,12 @@ function checkKernels(t: Test, seen: Seen[], recorded: Recorded, clockWithin: nu
   for (const kernel of kernels) {
     const own = launches.filter(({ from }) => from.some((flow) => kernel.to.includes(flow)));
     if (own.length === 0) wrong.push(['nobody launched', kernel]);
+    // Several launches may be one box, which begins with the first of them.
+    const first = Math.min(...own.map(({ at }) => at));
+    if (first > kernel.at + within) wrong.push(['before its launch', own, kernel]);
     for (const launch of own) {
-      if (launch.at > kernel.at + within) wrong.push(['before its launch', launch, kernel]);
+      if (launch.at > (kernel.end ?? 0) + within)
+        wrong.push(['over before its launch', launch, kernel]);
       const sequence = launch.from.map((flow) => (flow - 1n) / 2n)[0] ?? 0n;
       const waited = waits.find(
         ({ args, name }) =>
