@@ -154,8 +154,8 @@ static void registered_memory_has_a_shadow(void **state) {
   for (unsigned round = 1; round < 4; round++) {
     own[round * 1000] = (uint8_t)round;
     own[size - round] = (uint8_t)(round + 10);
-    work_on((const void *)(uintptr_t)device);
     uint64_t asked = server_count(server, WIRE_PagesChanged);
+    work_on((const void *)(uintptr_t)device);
     settle();
     assert_int_equal(there[round * 1000], round);
     assert_int_equal(there[size - round], round + 10);

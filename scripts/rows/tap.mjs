@@ -70,10 +70,19 @@ export async function runFiles(tests, env) {
     const again = await runFile(test.file, env, { suffix: '-again' });
     const steady = again.failures.length > 0;
     add(row, steady ? count : again);
-    if (!steady) row.unsteady.push(...count.failures);
+    if (!steady) row.unsteady.push(asOne(test.source, count.failures));
   }
   row.seconds = (performance.now() - started) / 1000;
   return row;
+}
+
+/**
+ * A file is unsteady once, however many of its tests are.
+ * @param {string} name
+ * @param {import('./summary.mjs').Problem[]} failures
+ */
+function asOne(name, failures) {
+  return { name, detail: failures.map((one) => `${one.name}\n${one.detail}`).join('\n') };
 }
 
 /** @param {import('./summary.mjs').Row} row @param {Count} count */

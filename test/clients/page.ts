@@ -34,7 +34,7 @@ Each check compares what is computed with NumPy. What is computed remoted is the
 |---|--:|--:|--:|---|
 ${lines.join('\n')}
 
-\`npm test\` checks two of CuPy's, \`npm run test:all\` also the others of CuPy, Numba and tinygrad.
+\`npm test\` checks some of it, \`npm run test:all\` all scripts of CuPy, Numba and tinygrad.
 
 | package | version |
 |---|---|

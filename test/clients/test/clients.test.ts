@@ -15,8 +15,8 @@ import {
   startServerFor,
 } from '../scripts.js';
 
-/** For each change these, which between them load modules of all kinds; at night all. */
-const usual = ['cupy_arrays', 'cupy_machine_code'];
+/** For each change only this; run.test.ts has others of CuPy and Numba. At night all. */
+const usual = ['cupy_machine_code'];
 
 const checks: Record<string, number> = {
   cupy_arrays: 11,
