@@ -4,7 +4,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-const cli = new URL('../build/js/monitor/src/commands/main.js', import.meta.url);
+const cli = new URL('../build/programs/monitor/src/commands/main.js', import.meta.url);
 
 if (existsSync(cli)) {
   await import(cli.href);

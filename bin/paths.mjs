@@ -23,3 +23,5 @@ export const root = findRoot();
 export const build = resolve(root, process.env['OUTBOARD_BUILD'] || 'build');
 /** Compiled TypeScript; mirrors the source tree. Not under OUTBOARD_BUILD: tsconfig.json names it. */
 export const js = join(root, 'build', 'js');
+/** What is run of it, in few files: see scripts/setup/programs.mjs. */
+export const programs = join(root, 'build', 'programs');

@@ -1,6 +1,7 @@
 // What of the repository is installed: the same tree below /usr/lib/outboard, so that the code finds
-// its files as it does in a checkout. Compiled JavaScript without tests, native libraries without
-// symbols of debuggers, production packages without what only their developers need.
+// its files as it does in a checkout. The programs of build/programs, native libraries without symbols of
+// debuggers, production packages without what only their developers need; of those that are in the programs
+// the licences alone.
 import {
   chmodSync,
   copyFileSync,
@@ -11,12 +12,11 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
-import { build, js, root } from '../../bin/paths.mjs';
+import { build, js, programs, root } from '../../bin/paths.mjs';
 import { captured } from '../setup/command.mjs';
+import { apart, inside } from '../setup/programs.mjs';
 import { SetupError } from '../setup/step.mjs';
 
-/** Parts of build/js that run; what they need of other parts is followed. */
-const parts = ['api-server', 'monitor'];
 const native = [
   'api-server/executor.node',
   'api-server/outboard-confine',
@@ -32,7 +32,7 @@ const native = [
   'software-device/software-device-check',
   'software-device/software-device-nvml.so',
 ];
-const programs = [
+const executables = [
   'api-server/outboard-confine',
   'guest-lib/outboard-probe',
   'software-device/software-device-check',
@@ -83,22 +83,29 @@ export function productionPackages() {
  * Fills `target`, which becomes /usr/lib/outboard.
  * @param {string} target
  * @param {{ parts?: string[], native?: string[], optional?: boolean }} [more] what else runs there: folders of build/js,
- *   programs of build; and whether packages come along that are optional dependencies
+ *   with what they import of others, programs of build; and whether packages come along that are optional dependencies
  */
 export async function stageTree(target, more = {}) {
-  const { parts: moreParts = [], native: morePrograms = [], optional = true } = more;
+  const { parts = [], native: morePrograms = [], optional = true } = more;
   copy(join(root, 'bin', 'outboard.mjs'), join(target, 'bin', 'outboard.mjs'), 0o755);
   copy(join(root, 'proto', 'control.proto'), join(target, 'proto', 'control.proto'));
   put(join(target, 'package.json'), manifest());
-  for (const file of compiled([...parts, ...moreParts]))
-    copy(file, join(target, 'build', 'js', relative(js, file)));
+  for (const file of files(programs, (name) => !name.startsWith('.')))
+    copy(file, join(target, 'build', 'programs', relative(programs, file)));
+  for (const file of compiled(parts)) copy(file, join(target, 'build', 'js', relative(js, file)));
   for (const file of [...native, ...morePrograms]) {
-    const mode = [...programs, ...morePrograms].includes(file) ? 0o755 : 0o644;
+    const mode = [...executables, ...morePrograms].includes(file) ? 0o755 : 0o644;
     copy(join(build, file), join(target, 'build', file), mode);
   }
   stageFolder(join(build, 'web'), join(target, 'build', 'web'), (name) => !name.startsWith('.'));
-  for (const one of productionPackages())
-    if (optional || !one.optional) stagePackage(one.path, target);
+  const production = productionPackages();
+  const loaded = neededApart(production);
+  // What else runs imports them by name.
+  const bundled = parts.length > 0 ? [] : readFileSync(inside, 'utf8').split('\n');
+  for (const one of production) {
+    const whole = loaded.has(one.name) || !bundled.includes(one.path);
+    if (optional || !one.optional) stagePackage(one.path, target, whole);
+  }
   await strip(files(target).filter(isNative));
 }
 
@@ -127,13 +134,31 @@ function compiled(folders) {
   return [...wanted];
 }
 
-/** @param {string} path as in package-lock.json @param {string} target */
-function stagePackage(path, target) {
+/**
+ * Names of those that the programs load as they are installed, and of what these need.
+ * @param {readonly NpmPackage[]} production
+ */
+function neededApart(production) {
+  const names = new Set(production.map(({ name }) => name).filter((name) => apart.test(name)));
+  for (const wanted of names) {
+    for (const { path, name } of production) {
+      if (name !== wanted) continue;
+      const manifest = JSON.parse(readFileSync(join(root, path, 'package.json'), 'utf8'));
+      const { dependencies = {}, optionalDependencies = {} } = manifest;
+      // A set goes on to what is added while it is walked.
+      for (const one of Object.keys({ ...dependencies, ...optionalDependencies })) names.add(one);
+    }
+  }
+  return names;
+}
+
+/** @param {string} path as in package-lock.json @param {string} target @param {boolean} whole */
+function stagePackage(path, target, whole) {
   const source = join(root, path);
   for (const file of files(source, (name) => name !== 'node_modules')) {
-    const inside = relative(source, file);
-    const runs = loaded.test(inside) && !aside.test(inside) && !needless.test(inside);
-    if (runs || license.test(inside)) copy(file, join(target, path, inside));
+    const name = relative(source, file);
+    const runs = whole && loaded.test(name) && !aside.test(name) && !needless.test(name);
+    if (runs || license.test(name)) copy(file, join(target, path, name));
   }
 }
 

@@ -9,6 +9,7 @@ import { ensureNative } from './native.mjs';
 import { ensureNodeModules } from './npm.mjs';
 import { ensureNvcc, usersNvcc } from './nvcc.mjs';
 import { buildPreset } from './presets.mjs';
+import { ensurePrograms } from './programs.mjs';
 import { SetupError, step } from './step.mjs';
 import { ensureTypeScript } from './typescript.mjs';
 import { ensureWebPage } from './web.mjs';
@@ -52,6 +53,7 @@ export async function setUp(purpose) {
   await step('npm packages', ensureNodeModules);
   await step(buildPreset(native).title, (begin) => ensureNative(begin, native));
   await step('TypeScript build', ensureTypeScript);
+  await step('programs', ensurePrograms);
   if (purpose !== 'demo') await step('web page', ensureWebPage);
   if (!cuda) return { nvcc: undefined, examplesFailed: undefined };
 

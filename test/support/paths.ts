@@ -1,14 +1,14 @@
 // Where tests find what was built.
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { build, root } from '../../bin/paths.mjs';
+import { build, programs, root } from '../../bin/paths.mjs';
 
 export { build, root };
 
 export const guestLibrary = path.join(build, 'guest-lib', 'libcuda.so.1');
 export const nvmlLibrary = path.join(build, 'guest-lib', 'libnvidia-ml.so.1');
 export const softwareDevice = path.join(build, 'software-device', 'libcuda.so.1');
-export const cli = path.join(root, 'build', 'js', 'monitor', 'src', 'commands', 'main.js');
+export const cli = path.join(programs, 'monitor', 'src', 'commands', 'main.js');
 
 /** A reason to skip a test where one of the files is missing, which are named from the build folder, or false. */
 export function notBuilt(...files: string[]): string | false {

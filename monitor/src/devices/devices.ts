@@ -2,13 +2,13 @@
 import { fork } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { MachineGpu, OfferedDevice } from '../../../api-server/src/native.js';
 import type { Probed } from '../../../api-server/src/probe.js';
+import { programs } from '../../../bin/paths.mjs';
 import { OutboardError } from '../base/errors.js';
 import { sightsOf } from './sights.js';
 
-const probeMain = fileURLToPath(new URL('../../../api-server/src/probe.js', import.meta.url));
+const probeMain = path.join(programs, 'api-server', 'src', 'probe.js');
 
 /** CUcomputemode. */
 export const exclusiveProcess = 3;

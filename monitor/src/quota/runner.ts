@@ -1,6 +1,8 @@
 // Runs the chosen quota policy in a thread of its own. This is the monitor's side of it: quota pages come and
 // go with slots, placements with sessions, and once a second a report comes back.
+import path from 'node:path';
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
+import { programs } from '../../../bin/paths.mjs';
 import { type QuotaParameters, usualQuotaParameters } from '../../policies/quota.js';
 import type { QuotaPlacement, QuotaReport } from './runner-loop.js';
 import type { FromWorker, ToWorker, WorkerSetUp } from './runner-worker.js';
@@ -38,7 +40,7 @@ export class QuotaRunner {
       port: port2,
       bell: this.#bell,
     };
-    this.#worker = new Worker(new URL('./runner-worker.js', import.meta.url), {
+    this.#worker = new Worker(path.join(programs, 'monitor', 'src', 'quota', 'runner-worker.js'), {
       name: 'quota',
       workerData: setUp,
       // The thread keeps only a few numbers for each session. Without limits V8 would take tens of megabytes.

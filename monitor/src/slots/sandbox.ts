@@ -92,7 +92,7 @@ export function openSandbox(options: SandboxOptions): Sandbox | null {
     throw new OutboardError('OB_SANDBOX', `${lacks} (Linux 6.7)`);
   }
   const loaded = (driver.env['LD_LIBRARY_PATH'] ?? '').split(':').filter(Boolean);
-  const parts = ['build/js', 'node_modules', 'proto', 'package.json'];
+  const parts = ['build/programs', 'node_modules', 'proto', 'package.json'];
   const own = [...parts.map((part) => path.join(root, part)), build, path.dirname(driver.library)];
   // Landlock knows files, not the links that lead to them.
   const libraries = [driver.library, path.join(build, 'api-server', 'executor.node')];

@@ -2,8 +2,8 @@
 // takes its place when it has ended (pool.ts).
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import type { Duplex, Readable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
 import { Channel } from '../../../api-server/src/channel.js';
 import type { ExpectedModule } from '../../../api-server/src/control.js';
 import {
@@ -23,6 +23,7 @@ import type {
 } from '../../../api-server/src/native.js';
 import { QuotaPage } from '../../../api-server/src/quota-page.js';
 import type { SocketHandle } from '../../../api-server/src/socket-handle.js';
+import { programs } from '../../../bin/paths.mjs';
 import { OutboardError } from '../base/errors.js';
 import type { Log } from '../base/log.js';
 import { type Usage, usageOf } from '../base/usage.js';
@@ -33,7 +34,7 @@ import { asWord } from './slot-word.js';
 import type { TurnPage } from './turn-page.js';
 import { mostModules } from './usual-modules.js';
 
-const main = fileURLToPath(new URL('../../../api-server/src/main.js', import.meta.url));
+const main = path.join(programs, 'api-server', 'src', 'main.js');
 
 /** How long a process that should end by itself may take before it is killed. */
 const endSeconds = 10;

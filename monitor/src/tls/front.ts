@@ -3,7 +3,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { Socket } from 'node:net';
-import { fileURLToPath } from 'node:url';
+import path from 'node:path';
+import { programs } from '../../../bin/paths.mjs';
 import { OutboardError } from '../base/errors.js';
 import type { Log } from '../base/log.js';
 import type { StrangersMost } from '../network/strangers.js';
@@ -26,7 +27,7 @@ export interface TlsFrontOptions {
   strangers: StrangersMost;
 }
 
-const program = fileURLToPath(new URL('./front-process.js', import.meta.url));
+const program = path.join(programs, 'monitor', 'src', 'tls', 'front-process.js');
 const restartSeconds = 1;
 
 export class TlsFront {
