@@ -1,6 +1,6 @@
 // What a placement policy is: a pure function that says which slot a request gets now, or null when
 // it has to wait. It never waits, draws or looks at a clock; equal choices go to the lowest index.
-import type { Placement, ServerState, SessionRequest } from './state.js';
+import type { GpuState, Placement, ServerState, SessionRequest } from './state.js';
 
 export interface PlacementParameters {
   /** The most that requests for GPU time may add up to on one GPU; 1 is the whole GPU. */
@@ -26,8 +26,9 @@ export interface PlacementPolicy {
 
 /**
  * Where a request goes, on as many different GPUs as it wants, in the order of their indices; null:
- * it has to wait, for all of them together. The policy chooses one after the other. What fits on
- * one GPU depends on that GPU alone, so this finds a place whenever there is one.
+ * it has to wait, for all of them together. The policy chooses one after the other, and sees the
+ * sessions that it has placed already. What fits on one GPU depends on that GPU alone, so this finds
+ * a place whenever there is one.
  */
 export function placeAll(
   policy: PlacementPolicy,
@@ -42,7 +43,17 @@ export function placeAll(
     const placement = policy.place({ ...state, gpus }, one, parameters);
     if (!placement) return null;
     placements.push(placement);
-    gpus = gpus.filter(({ index }) => index !== placement.gpu);
+    if (placements.length === request.gpus) break;
+    gpus = gpus.map((gpu) => (gpu.index === placement.gpu ? taken(gpu, request, placement) : gpu));
   }
   return placements.sort((a, b) => a.gpu - b.gpu);
+}
+
+/** A GPU with the session that was just placed there, which has no number yet. No slot is free: it gets one only. */
+function taken(gpu: GpuState, request: SessionRequest, { slot, memory }: Placement): GpuState {
+  const { tenant, name, class: kind, shareRequest, shareLimit } = request;
+  const promised = { memory, used: 0n, shareRequest, shareLimit };
+  const session = { id: 0, group: 0, tenant, name, class: kind, slot, ...promised, started: 0 };
+  const { sessions, reserved } = gpu;
+  return { ...gpu, free: [], reserved: reserved + memory, sessions: [...sessions, session] };
 }

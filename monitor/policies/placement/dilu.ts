@@ -1,9 +1,10 @@
-// Dilu's placement (its Algorithm 1, for one GPU): sums of requests and of limits are bounded, the
-// fullest GPU that fits wins. A GPU that already runs the same function comes first, then one that
-// runs anything, then an empty one.
+// Dilu's placement (its Algorithm 1): sums of requests and of limits are bounded, the fullest GPU that fits wins. First
+// come GPUs with a partner: a function that already shares a GPU with another instance of this one. Instances of one
+// function have like loads, so beside the same partner none of them lags behind the others. Then a GPU that runs
+// anything, then an empty one.
 
 import type { PlacementPolicy } from '../placement.js';
-import type { SessionRequest } from '../state.js';
+import type { GpuState, SessionRequest, SessionState } from '../state.js';
 import { type Candidate, candidates, choose, milli, oversubscribable } from './candidates.js';
 
 /** Of the score, in tenths: what counts of time left over, and of memory left over. */
@@ -12,20 +13,41 @@ const beta = 4n;
 
 export const dilu: PlacementPolicy = {
   name: 'dilu',
-  summary: 'the fullest GPU within sums of requests and limits, same functions together (Dilu)',
+  summary:
+    'the fullest GPU within sums of requests and limits, beside the partners of its function (Dilu)',
   place(state, request, parameters) {
     const room = oversubscribable(parameters) - milli(request.shareLimit);
     const fitting = candidates(state, request, parameters).filter(({ limited }) => limited <= room);
-    const tier = (wanted: number) => fitting.filter((one) => nearness(one, request) === wanted);
-    const nearest = [2, 1].map(tier).find((some) => some.length > 0);
-    return choose(nearest ?? fitting, (one, other) => compareFullness(other, one, request));
+    const partners = partnersOf(request, state.gpus);
+    const affine = fitting.filter(({ gpu }) => isAffine(gpu, request, partners));
+    const active = fitting.filter(({ gpu }) => gpu.sessions.length > 0);
+    const nearest = [affine, active].find((some) => some.length > 0) ?? fitting;
+    return choose(nearest, (one, other) => compareFullness(other, one, request));
   },
 };
 
-/** 2: runs the same function of the same tenant; 1: runs something; 0: empty. */
-function nearness({ gpu: { sessions } }: Candidate, { tenant, name }: SessionRequest): number {
-  const affine = sessions.some((session) => session.tenant === tenant && session.name === name);
-  return affine ? 2 : sessions.length > 0 ? 1 : 0;
+type Named = Pick<SessionRequest, 'tenant' | 'name'>;
+
+const key = ({ tenant, name }: Named) => JSON.stringify([tenant, name]);
+
+function isOf({ tenant, name }: Named, session: SessionState): boolean {
+  return session.tenant === tenant && session.name === name;
+}
+
+/** The functions that share a GPU with an instance of this one, whatever the state of that GPU. */
+function partnersOf(wanted: Named, gpus: readonly GpuState[]): ReadonlySet<string> {
+  const partners = new Set<string>();
+  for (const { sessions } of gpus) {
+    if (!sessions.some((session) => isOf(wanted, session))) continue;
+    for (const session of sessions) if (!isOf(wanted, session)) partners.add(key(session));
+  }
+  return partners;
+}
+
+/** An instance of a partner runs there, and none of the function itself: its instances have a neighbour each. */
+function isAffine({ sessions }: GpuState, wanted: Named, partners: ReadonlySet<string>): boolean {
+  if (partners.size === 0 || sessions.some((session) => isOf(wanted, session))) return false;
+  return sessions.some((session) => partners.has(key(session)));
 }
 
 /**

@@ -137,7 +137,7 @@ t.test('by share, then by memory', async (t) => {
   t.equal(place('pack', state, wants({ shareRequest: 41 }))?.gpu, 0, 'not more than 100 %');
 });
 
-t.test('dilu: affinity, then active GPUs, then an empty one; the fullest of them', async (t) => {
+t.test('dilu: used GPUs, then an empty one; the fullest of them', async (t) => {
   const other = session({ name: 'other', shareRequest: 40, shareLimit: 50 });
   const state = server(
     gpu(0),
@@ -147,14 +147,60 @@ t.test('dilu: affinity, then active GPUs, then an empty one; the fullest of them
   );
   const asks = (given: Partial<SessionRequest>) =>
     place('dilu', state, wants({ shareRequest: 10, shareLimit: 50, ...given }))?.gpu;
-  t.equal(asks({}), 3, 'the same function of the same tenant');
-  t.equal(asks({ tenant: 'b' }), 2, "another tenant's function is another function");
-  t.equal(asks({ name: 'new' }), 2, 'the most promised');
+  t.equal(asks({}), 2, 'the most promised: the same function elsewhere does not count');
+  t.equal(asks({ tenant: 'b' }), 2);
   t.equal(asks({ shareRequest: 95, shareLimit: 95 }), 0, 'requests bounded by omega');
-  t.equal(asks({ shareLimit: 100 }), 3, 'limits of 50 and 100 are gamma');
+  t.equal(asks({ shareLimit: 100 }), 2, 'limits of 50 and 100 are gamma');
   const full = server(gpu(0), gpu(1, { sessions: [{ ...other, shareLimit: 51 }] }));
   t.equal(place('dilu', full, wants({ tenant: 'b' }))?.gpu, 0, 'limits bounded by gamma');
   t.equal(place('dilu', server(full.gpus[1] as GpuState), wants()), null);
+});
+
+t.test('dilu: beside the partners of the other instances', async (t) => {
+  const of = (name: string, shareRequest: number, tenant = 'a') =>
+    session({ tenant, name, shareRequest, shareLimit: 30 });
+  const asks = (state: ServerState, given: Partial<SessionRequest> = {}) =>
+    place('dilu', state, wants({ name: 'b', shareRequest: 10, shareLimit: 30, ...given }))?.gpu;
+  // b shares GPU 0 with p; p is on GPU 1, too. GPU 2 is the fullest, GPU 3 has b alone.
+  const state = server(
+    gpu(0, { sessions: [of('p', 20), of('b', 20)] }),
+    gpu(1, { sessions: [of('p', 20)] }),
+    gpu(2, { sessions: [of('x', 80)] }),
+    gpu(3, { sessions: [of('b', 70)] }),
+    gpu(4),
+  );
+  t.equal(asks(state), 1, 'where its partner is, and it is not yet');
+  t.equal(asks(state, { name: 'p' }), 3, 'both ways');
+  t.equal(asks(state, { name: 'x' }), 2, 'one without a partner goes to the fullest GPU');
+  t.equal(asks(state, { name: 'new' }), 2);
+  t.equal(asks(state, { tenant: 'b' }), 2, "another tenant's function is another function");
+  const [shared, beside, ...others] = state.gpus as [GpuState, GpuState, ...GpuState[]];
+  const without = server(shared, { ...beside, free: [false, false] }, ...others);
+  t.equal(asks(without), 2, 'where no partner has room, as if there were none');
+  const ill = server({ ...shared, healthy: false }, beside, ...others);
+  t.equal(asks(ill), 1, 'a GPU that takes nobody tells of partners all the same');
+  const stranger = server(
+    gpu(0, { sessions: [of('p', 20, 'c'), of('b', 20)] }),
+    gpu(1, { sessions: [of('p', 20, 'd')] }),
+    gpu(2, { sessions: [of('p', 10, 'c')] }),
+  );
+  t.equal(asks(stranger), 2, 'a partner may be another tenant; it is its function that counts');
+});
+
+t.test('dilu: instances that are placed together have like neighbours', async (t) => {
+  const of = (name: string, shareRequest: number) =>
+    session({ tenant: 'b', name, shareRequest, shareLimit: 30 });
+  // The fullest GPU has p; of the others, the fuller has q.
+  const state = server(
+    gpu(0, { sessions: [of('p', 30)] }),
+    gpu(1, { sessions: [of('q', 20)] }),
+    gpu(2, { sessions: [of('p', 10)] }),
+  );
+  const job = wants({ name: 'train', gpus: 2, shareRequest: 10, shareLimit: 30 });
+  t.same(
+    placeOnAll('dilu', state, job)?.map(({ gpu }) => gpu),
+    [0, 2],
+  );
 });
 
 t.test('dilu: 0.6 of time against 0.4 of memory', async (t) => {
