@@ -1,12 +1,17 @@
+import type { Parameter, PolicyKind, Source } from '../../policies/cluster/policy.js';
+import { type AnyClusterPolicy, clusterPolicies } from '../../policies/cluster/registry.js';
 import { placementPolicies, quotaPolicies } from '../../policies/index.js';
 import { command, exitCodes } from '../cli/command.js';
 import { type Column, print, printJson, table } from '../cli/table.js';
-import { yesNo } from '../options/options.js';
+import { didYouMean } from '../options/nearest.js';
+import { UsageError, yesNo } from '../options/options.js';
 
 interface Row {
   name: string;
-  kind: 'placement' | 'quota';
-  /** What a quota policy counts; null: nothing, or it is for placement. */
+  kind: PolicyKind;
+  /** live: `outboard serve` does as it decides. simulated: nothing but a simulation does. */
+  runs: 'live' | 'simulated';
+  /** What a quota policy of a server counts; null: nothing, or it is none. */
   unit: string | null;
   periodMs: number | null;
   summary: string;
@@ -15,6 +20,7 @@ interface Row {
 const columns: Column<Row>[] = [
   { title: 'NAME', text: ({ name }) => name },
   { title: 'KIND', text: ({ kind }) => kind },
+  { title: 'RUNS', text: ({ runs }) => runs },
   { title: 'UNIT', text: ({ unit }) => unit ?? '-' },
   {
     title: 'PERIOD',
@@ -27,31 +33,78 @@ const columns: Column<Row>[] = [
 export const policies = command({
   name: 'policies',
   summary: 'list the policies for placement and for GPU time',
-  about: `Lists the policies that \`outboard serve\` can be told to use: which GPU a session is placed on,
-and how GPU time is shared. PERIOD is how often shares are decided anew.`,
+  usage: '[NAME]',
+  about: `Lists the policies there are. Those that run live \`outboard serve\` can be told to use: which GPU
+a session is placed on, and how GPU time is shared. PERIOD is how often shares are decided anew.
+Those that are simulated decide for a whole cluster, and nobody but a simulation does as they say.
+
+\`outboard policies NAME\` explains the policies of that name: what it has from which paper, its
+parameters, and without what others it makes no sense.`,
+  takes: { least: 0, most: 1, what: 'nothing, or the name of a policy' },
   options: {
     json: yesNo('OUTBOARD_JSON', 'write JSON, whose form is stable, for programs'),
   },
-  async run({ json }) {
-    if (json) printJson(rows());
-    else print(table(columns, rows()));
+  async run({ json }, [name]) {
+    const all = rows();
+    if (name === undefined) {
+      if (json) printJson(all);
+      else print(table(columns, all));
+      return exitCodes.ok;
+    }
+    const named = all.filter((row) => row.name === name);
+    if (named.length === 0) {
+      const names = [...new Set(all.map((row) => row.name))];
+      throw new UsageError(`no policy ${name}${didYouMean(name, names)}`);
+    }
+    const explained = named.map((row) => ({ ...row, ...origin(row) }));
+    if (json) printJson(explained);
+    else print(explained.flatMap(explain));
     return exitCodes.ok;
   },
 });
 
 function rows(): Row[] {
+  const none = { unit: null, periodMs: null };
   const placement = [...placementPolicies.values()].map(({ name, summary }): Row => {
-    return { name, kind: 'placement', unit: null, periodMs: null, summary };
+    return { name, kind: 'placement', runs: 'live', ...none, summary };
   });
   const quota = [...quotaPolicies.values()].map(({ name, unit, periodMs, summary }): Row => {
-    const counts = unit !== 'none';
-    return {
-      name,
-      kind: 'quota',
-      unit: counts ? unit : null,
-      periodMs: counts ? periodMs : null,
-      summary,
-    };
+    const counted = unit === 'none' ? none : { unit, periodMs };
+    return { name, kind: 'quota', runs: 'live', ...counted, summary };
   });
-  return [...placement, ...quota];
+  const simulated = clusterPolicies.map(({ name, kind, summary }): Row => {
+    return { name, kind, runs: 'simulated', ...none, summary };
+  });
+  return [...placement, ...quota, ...simulated];
+}
+
+interface Origin {
+  /** Null: of a server's own policies README.md of the folder tells. */
+  source: Source | null;
+  parameters: Readonly<Record<string, Parameter>>;
+  needs: AnyClusterPolicy['needs'];
+}
+
+function origin({ name, kind, runs }: Row): Origin {
+  const found =
+    runs === 'simulated'
+      ? clusterPolicies.find((policy) => policy.kind === kind && policy.name === name)
+      : undefined;
+  const { source = null, parameters = {}, needs = {} } = found ?? {};
+  return { source, parameters, needs };
+}
+
+function explain(row: Row & Origin): string[] {
+  const { name, kind, runs, summary, source, parameters, needs = {} } = row;
+  const lines = [`${kind} ${name} (${runs}): ${summary}`];
+  if (source) lines.push(`  from ${source.paper}, ${source.section}`);
+  for (const [other, names] of Object.entries(needs)) {
+    lines.push(`  needs ${other} ${names.join(' or ')}`);
+  }
+  for (const [parameter, about] of Object.entries(parameters)) {
+    const range = `${about.least} to ${about.most}`;
+    const from = `${about.source.paper}, ${about.source.section}`;
+    lines.push(`  ${parameter} = ${about.default} (${range}): ${about.summary}; from ${from}`);
+  }
+  return lines;
 }
