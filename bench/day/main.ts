@@ -8,10 +8,10 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { build, root } from '../../bin/paths.mjs';
 import { placementPolicies } from '../../monitor/policies/index.js';
-import { checkEmpty, Invariants } from './invariants.js';
+import { checkEmpty, Invariants } from '../../simulator/server/invariants.js';
+import { Simulation } from '../../simulator/server/simulation.js';
+import { type Summary, summary } from '../../simulator/server/statistics.js';
 import { makeDay } from './mix.js';
-import { Simulation } from './simulation.js';
-import { type Summary, summary } from './statistics.js';
 
 const usual = { hours: 24, gpus: 6, slots: 4, seed: 1 };
 const { values } = parseArgs({

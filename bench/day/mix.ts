@@ -2,8 +2,8 @@
 // of a seed, so that two policies get the same day.
 import type { SessionClass } from '../../monitor/policies/state.js';
 import { allowedGpus, type Tenant } from '../../monitor/src/tenants/tenants.js';
-import { Random } from './random.js';
-import type { Fault, Job, SimulationOptions } from './simulation.js';
+import { Random } from '../../simulator/server/random.js';
+import type { Fault, Job, SimulationOptions } from '../../simulator/server/simulation.js';
 
 const hour = 3600;
 const GiB = 1n << 30n;

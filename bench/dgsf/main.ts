@@ -6,11 +6,6 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { build } from '../../bin/paths.mjs';
-import { shared, undisturbed } from '../day/co-run.js';
-import { Scope } from '../faults/scope.js';
-import { machine } from '../src/machine.js';
-import { record } from '../src/record.js';
-import { page } from './page.js';
 import {
   arrivals,
   type Done,
@@ -20,9 +15,14 @@ import {
   resultOf,
   type Setting,
   settings,
-} from './plan.js';
+} from '../../simulator/dgsf/plan.js';
+import { simulate } from '../../simulator/dgsf/simulated.js';
+import { shared, undisturbed } from '../../simulator/server/co-run.js';
+import { Scope } from '../faults/scope.js';
+import { machine } from '../src/machine.js';
+import { record } from '../src/record.js';
+import { page } from './page.js';
 import { serve } from './real.js';
-import { simulate } from './simulated.js';
 
 const { values } = parseArgs({
   options: {

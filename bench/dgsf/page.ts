@@ -1,7 +1,8 @@
 // The tables, and what they can and cannot say.
+
+import type { Result } from '../../simulator/dgsf/plan.js';
+import { gpuMemory, paper, workloads } from '../../simulator/dgsf/workloads.js';
 import type { Change, Row } from './main.js';
-import type { Result } from './plan.js';
-import { gpuMemory, paper, workloads } from './workloads.js';
 
 export interface Measured {
   date: string;
@@ -24,7 +25,7 @@ with ${gpuMemory} MB for sessions, one queue, first come, first served. All time
 reservations, API server processes and hand-overs are what they always are, ${scale} times faster than in the paper. A function is a
 guest that holds its session for its time (preparation and GPU time, as in the table) and leaves.
 **What is not.** A guest does no GPU work, so functions on one GPU do not slow each other down: with sharing, *real* shows
-how long it would take if GPUs had room for both. *Simulated* is the same order on the simulated server of \`bench/day\`, once
+how long it would take if GPUs had room for both. *Simulated* is the same order on the simulated server of \`simulator/server\`, once
 without contention, to be held against *real*, once with it: functions on one GPU share it equally, and different ones gain
 by overlapping, together ${gain} times what one does. The difference is what contention costs, in this model. Nothing migrates.
 

@@ -4,9 +4,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Guest } from '../../monitor/test/support/guest.js';
 import { Serving } from '../../monitor/test/support/serving.js';
+import type { Arrival, Done, Setting } from '../../simulator/dgsf/plan.js';
+import { gpuMemory } from '../../simulator/dgsf/workloads.js';
 import type { Teardowns } from '../faults/scope.js';
-import type { Arrival, Done, Setting } from './plan.js';
-import { gpuMemory } from './workloads.js';
 
 const MB = 1n << 20n;
 /** What is kept back for each session's modules, in MB. */

@@ -3,6 +3,7 @@
 import { createServer, connect as dial, type Socket } from 'node:net';
 import { root } from '../../bin/paths.mjs';
 import { listFeatures, listPrograms } from '../../examples/build.mjs';
+import { Random } from '../../simulator/server/random.js';
 import {
   example,
   native,
@@ -11,7 +12,6 @@ import {
   startRemoted,
   testProgram,
 } from '../../test/support/program.js';
-import { Random } from '../day/random.js';
 import { withSoftwareServer } from '../src/link.js';
 
 export interface CutOptions {

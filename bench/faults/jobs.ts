@@ -4,6 +4,7 @@ import type { ChildProcess } from 'node:child_process';
 import { listPrograms } from '../../examples/build.mjs';
 import type { Address } from '../../monitor/src/options/values.js';
 import { Guest } from '../../monitor/test/support/guest.js';
+import type { Random } from '../../simulator/server/random.js';
 import { noPrograms, root } from '../../test/support/paths.js';
 import {
   example,
@@ -13,7 +14,6 @@ import {
   startRemoted,
   testProgram,
 } from '../../test/support/program.js';
-import type { Random } from '../day/random.js';
 
 /** How a job went, as far as the client itself can tell. */
 export interface Ended {

@@ -8,10 +8,10 @@ import path from 'node:path';
 import { Guest } from '../../monitor/test/support/guest.js';
 import { Serving } from '../../monitor/test/support/serving.js';
 import { SharedMemory } from '../../monitor/test/support/shared-memory.js';
+import { Random } from '../../simulator/server/random.js';
 import { onDevice } from '../../test/support/device.js';
 import { noPrograms } from '../../test/support/paths.js';
 import { outcome, startRemoted, testProgram } from '../../test/support/program.js';
-import { Random } from '../day/random.js';
 import type { Teardowns } from './scope.js';
 import { childrenOf, isAlive, until } from './traces.js';
 

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { Guest } from '../../monitor/test/support/guest.js';
 import { Serving } from '../../monitor/test/support/serving.js';
 import { SharedMemory } from '../../monitor/test/support/shared-memory.js';
-import { Random } from '../day/random.js';
+import { Random } from '../../simulator/server/random.js';
 import { type Client, type Ended, guestTasks, pick, programTasks, type Task } from './jobs.js';
 import type { Teardowns } from './scope.js';
 import { childrenOf, descriptors, isAlive, moreThan, until } from './traces.js';

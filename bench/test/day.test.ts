@@ -4,13 +4,18 @@ import t from 'tap';
 import { placementPolicies } from '../../monitor/policies/index.js';
 import type { PlacementPolicy } from '../../monitor/policies/placement.js';
 import type { SessionRequest } from '../../monitor/policies/state.js';
-import { Agenda } from '../day/agenda.js';
-import { shared } from '../day/co-run.js';
-import { checkEmpty, Invariants } from '../day/invariants.js';
+import { Agenda } from '../../simulator/server/agenda.js';
+import { shared } from '../../simulator/server/co-run.js';
+import { checkEmpty, Invariants } from '../../simulator/server/invariants.js';
+import { Random } from '../../simulator/server/random.js';
+import {
+  type Fault,
+  type Job,
+  Simulation,
+  type SimulationOptions,
+} from '../../simulator/server/simulation.js';
+import { summary } from '../../simulator/server/statistics.js';
 import { makeDay } from '../day/mix.js';
-import { Random } from '../day/random.js';
-import { type Fault, type Job, Simulation, type SimulationOptions } from '../day/simulation.js';
-import { summary } from '../day/statistics.js';
 
 const GiB = 1n << 30n;
 const worstFit = placementPolicies.get('worst-fit') as PlacementPolicy;

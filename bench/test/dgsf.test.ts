@@ -3,12 +3,19 @@
 import t from 'tap';
 import { Guest } from '../../monitor/test/support/guest.js';
 import { Serving } from '../../monitor/test/support/serving.js';
+import {
+  arrivals,
+  type Done,
+  fourSettings,
+  mean,
+  resultOf,
+  settings,
+} from '../../simulator/dgsf/plan.js';
+import { simulate } from '../../simulator/dgsf/simulated.js';
+import { paper, workloads } from '../../simulator/dgsf/workloads.js';
+import { shared, undisturbed } from '../../simulator/server/co-run.js';
 import { notBuilt } from '../../test/support/paths.js';
-import { shared, undisturbed } from '../day/co-run.js';
-import { arrivals, type Done, fourSettings, mean, resultOf, settings } from '../dgsf/plan.js';
 import { serve } from '../dgsf/real.js';
-import { simulate } from '../dgsf/simulated.js';
-import { paper, workloads } from '../dgsf/workloads.js';
 
 const skip = notBuilt('api-server/executor.node', 'software-device/libcuda.so.1');
 

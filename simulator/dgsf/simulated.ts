@@ -1,8 +1,8 @@
 // The experiment on the simulated server, where functions on one GPU slow each other down.
 import { placementPolicies } from '../../monitor/policies/index.js';
-import type { CoRun } from '../day/co-run.js';
-import { checkEmpty, Invariants } from '../day/invariants.js';
-import { Simulation } from '../day/simulation.js';
+import type { CoRun } from '../server/co-run.js';
+import { checkEmpty, Invariants } from '../server/invariants.js';
+import { Simulation } from '../server/simulation.js';
 import type { Arrival, Done, Setting } from './plan.js';
 import { gpuMemory } from './workloads.js';
 

@@ -1,5 +1,5 @@
 // Who comes when, and on what: one experiment, for the real server and the simulated one.
-import { Random } from '../day/random.js';
+import { Random } from '../server/random.js';
 import { type Workload, workloads } from './workloads.js';
 
 export interface Arrival {
