@@ -6,12 +6,25 @@ import { diluWhole } from './placement/dilu-whole.js';
 import { exclusive } from './placement/exclusive.js';
 import { inflessL } from './placement/infless-l.js';
 import { inflessR } from './placement/infless-r.js';
+import { smore as smorePlacement } from './placement/smore.js';
 import { type ClusterPolicy, type PolicyKind, policyKinds } from './policy.js';
+import { smore as smorePrewarm } from './prewarm/smore.js';
+import { smore as smoreQueue } from './queue/smore.js';
 
 /** Whoever runs a policy hands its memory on and never looks at it. */
 export type AnyClusterPolicy = ClusterPolicy<unknown, string>;
 
-const all = [dilu, diluAuthors, diluWhole, inflessL, inflessR, exclusive] as const;
+const all = [
+  dilu,
+  diluAuthors,
+  diluWhole,
+  inflessL,
+  inflessR,
+  exclusive,
+  smorePlacement,
+  smoreQueue,
+  smorePrewarm,
+] as const;
 
 export const clusterPolicies: readonly AnyClusterPolicy[] =
   all as readonly unknown[] as readonly AnyClusterPolicy[];
