@@ -23,7 +23,7 @@ static const char ptx[] = ".version 8.0\n.target sm_52\n.address_size 64\n";
 
 static uint32_t described = 1;
 static struct wire_description description;
-static int32_t refused;
+static int32_t refused, refusal = CUDA_ERROR_NOT_SUPPORTED;
 static const char *errors = "", *info = "";
 static struct wire_ModuleOpen last_open;
 static struct wire_jit_option last_options[WIRE_JIT_OPTIONS];
@@ -91,7 +91,7 @@ static _Bool serve(struct server *server, const struct wire_header *h, void *con
       return 1;
     }
     case WIRE_cuFuncGetAttribute:
-      server_reply(server, ((const struct wire_request *)h)->request, CUDA_ERROR_NOT_SUPPORTED, 0);
+      server_reply(server, ((const struct wire_request *)h)->request, refusal, 0);
       return 1;
     case WIRE_FunctionDescribe:
     case WIRE_Occupancies:
@@ -240,6 +240,39 @@ static void a_kernel_that_nothing_is_known_of(void **state) {
   assert_int_equal(cuFuncGetAttribute(&value, 0, function), CUDA_ERROR_NOT_SUPPORTED);
   assert_int_equal(cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, function, 1, 0),
                    CUDA_ERROR_NOT_SUPPORTED);
+}
+
+static void a_refused_attribute_is_asked_for_once(void **state) {
+  (void)state;
+  struct server *server = start();
+  CUfunction function = load("kernel"), other = load("large");
+  const CUfunction_attribute node_update = CU_FUNC_ATTRIBUTE_DEVICE_NODE_UPDATE_SUPPORTED;
+  const CUfunction_attribute memory_mode = CU_FUNC_ATTRIBUTE_SHARED_MEMORY_MODE;
+  int value = 77;
+  for (int i = 0; i < 3; i++) {
+    refusal = CUDA_ERROR_NOT_SUPPORTED;
+    assert_int_equal(cuKernelGetAttribute(&value, node_update, (CUkernel)function, 0),
+                     CUDA_ERROR_NOT_SUPPORTED);
+    refusal = CUDA_ERROR_INVALID_VALUE;
+    assert_int_equal(cuFuncGetAttribute(&value, memory_mode, function), CUDA_ERROR_INVALID_VALUE);
+  }
+  assert_int_equal(value, 77);
+  assert_int_equal(server_count(server, WIRE_cuFuncGetAttribute), 2);
+  // Each function by itself.
+  assert_int_equal(cuFuncGetAttribute(&value, memory_mode, other), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(server_count(server, WIRE_cuFuncGetAttribute), 3);
+  // What is of the moment is not remembered.
+  const CUfunction_attribute newer = (CUfunction_attribute)20;
+  refusal = CUDA_ERROR_OUT_OF_MEMORY;
+  assert_int_equal(cuFuncGetAttribute(&value, newer, function), CUDA_ERROR_OUT_OF_MEMORY);
+  refusal = CUDA_ERROR_NOT_SUPPORTED;
+  assert_int_equal(cuFuncGetAttribute(&value, newer, function), CUDA_ERROR_NOT_SUPPORTED);
+  assert_int_equal(server_count(server, WIRE_cuFuncGetAttribute), 5);
+  // An attribute that was set may change what others read.
+  assert_int_equal(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 2),
+                   CUDA_SUCCESS);
+  assert_int_equal(cuFuncGetAttribute(&value, newer, function), CUDA_ERROR_NOT_SUPPORTED);
+  assert_int_equal(server_count(server, WIRE_cuFuncGetAttribute), 6);
 }
 
 static void answers_without_sense(void **state) {
@@ -539,6 +572,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(setting_what_is_known_to_be_right_is_posted),
       cmocka_unit_test(functions_of_large_modules_are_described_once),
       cmocka_unit_test(a_kernel_that_nothing_is_known_of),
+      cmocka_unit_test(a_refused_attribute_is_asked_for_once),
       cmocka_unit_test(answers_without_sense),
       cmocka_unit_test(launches_are_checked),
       cmocka_unit_test(parameters_may_be_large),

@@ -96,10 +96,21 @@ CUresult guest_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
 
 // ---- attributes --------------------------------------------------------------------------------
 
+static void forget_refusals(struct function *function) {
+  for (int i = 0; i < FUNCTION_ATTRIBUTES; i++) function->attributes_refused[i] = 0;
+}
+
+// Whether a refusal is of the attribute itself, so that asking again would bring the same. What is
+// of the moment (memory, an earlier error of the work, a lost connection) is asked again.
+static _Bool is_lasting(CUresult refusal) {
+  return refusal == CUDA_ERROR_INVALID_VALUE || refusal == CUDA_ERROR_NOT_SUPPORTED;
+}
+
 void function_take_description(struct function *function, const struct wire_description *told) {
   for (int i = 0; i < WIRE_FUNCTION_ATTRIBUTES; i++)
     if (told->known & 1u << i) function->attributes[i] = told->attributes[i];
   function->attributes_known = told->known & ((1u << WIRE_FUNCTION_ATTRIBUTES) - 1);
+  forget_refusals(function);
   // A kernel that nothing is known of has no occupancy either.
   if (told->known & 1u << CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
     function_add_occupancy(function, 0, 0, told->blocks);
@@ -109,6 +120,7 @@ void function_take_description(struct function *function, const struct wire_desc
 void function_forget_description(struct function *function) {
   function->described = 0;
   function->attributes_known = 0;
+  forget_refusals(function);
   function->cluster_set = 0;
   function_forget_occupancy(function);
 }
@@ -154,6 +166,8 @@ CUresult function_attribute(struct session *session, struct function *function, 
     return CUDA_SUCCESS;
   }
   // One that the driver did not tell: it says why, or is newer than this library.
+  const CUresult refused = (CUresult)function->attributes_refused[attribute];
+  if (refused) return refused;
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_cuFuncGetAttribute(session, attribute, wire, &answer);
@@ -161,6 +175,8 @@ CUresult function_attribute(struct session *session, struct function *function, 
     *value = ((const struct wire_cuFuncGetAttribute_reply *)answer.reply)->pi;
     function->attributes[attribute] = *value;
     atomic_fetch_or(&function->attributes_known, 1u << attribute);
+  } else if (is_lasting(result)) {
+    function->attributes_refused[attribute] = (uint16_t)result;
   }
   answer_free(&answer);
   return result;

@@ -24,6 +24,8 @@ struct function {
   _Atomic _Bool cluster_set;          // the program has set the cluster's size
   _Atomic uint32_t attributes_known;  // bit per CUfunction_attribute
   _Atomic int attributes[FUNCTION_ATTRIBUTES];
+  // Why the driver does not tell it (a CUresult), or 0: it was not asked, or has told it.
+  _Atomic uint16_t attributes_refused[FUNCTION_ATTRIBUTES];
   struct occupancy *occupancy;  // what is known of it, see occupancy.c
   struct staged *staged;        // see staged_launch.c
   // For the kernel of a library: the session whose device has this one, and the same kernel on the
