@@ -414,7 +414,8 @@ const table = {
   },
   OB_LISTEN: {
     sentence: 'cannot listen on %s: %s',
-    remedy: 'Choose another address with --listen; port 0 takes any free port.',
+    remedy:
+      'See what listens there (`ss -ltnp`): it may be the same server, which runs already. Else choose another address with --listen or --tls-listen; port 0 takes any free port.',
   },
 
   // The HTTP API, and the commands that ask it.

@@ -11,7 +11,6 @@ import { type Log, openLog, RecentLog } from '../base/log.js';
 import { observers } from '../base/observers.js';
 import { type Command, exitCodes } from '../cli/command.js';
 import { clean, print } from '../cli/table.js';
-import { chooseDriver } from '../devices/devices.js';
 import { formatListen, type Listen, passedSockets } from '../network/listeners.js';
 import type { StrangersMost } from '../network/strangers.js';
 import { readConfigFile } from '../options/config-file.js';
@@ -19,20 +18,12 @@ import { writeReadyFile } from '../options/daemon.js';
 import { optionsHelp, readOptions } from '../options/options.js';
 import { formatAddress } from '../options/values.js';
 import { LiveOperations } from '../server/operations.js';
+import { clearWarning, inClear, prepare, tlsOptions } from '../server/prepare.js';
 import { type ServeValues, serveOptions } from '../server/serve-options.js';
 import { Server } from '../server/server.js';
 import { Service } from '../server/service.js';
 import { openTracing, wantsTracing } from '../server/tracing.js';
-import {
-  type CacheKind,
-  moduleCache,
-  openCacheFolder,
-  uploadCache,
-} from '../slots/cache-folder.js';
-import { openSandbox, type Sandbox } from '../slots/sandbox.js';
-import { requireLocal, requireOperators, Tenants } from '../tenants/tenants.js';
 import { TlsFront } from '../tls/front.js';
-import { TraceFolder } from '../trace/folder.js';
 
 /** How many seconds sessions may take after the grace, when they have been told to end. */
 const stopSeconds = 5;
@@ -58,16 +49,18 @@ ${optionsHelp(serveOptions)}
   },
 };
 
-/** The values have been read; what is left to see is the driver. */
+/** The same checks as before a start; nothing is made and nobody served. */
 async function checkConfig(values: ServeValues): Promise<number> {
   const log = await openLog('error', new RecentLog());
   try {
-    const driver = await chooseDriver(values.device, values.gpus, values.build);
+    const passed = passedSockets(process.env);
+    const { driver } = await prepare({ ...preparing(values, log), passed, make: false });
     const names = driver.offered.map(({ name }) => name).join(', ');
     const lines = [
       `driver: ${driver.kind}, ${driver.file ?? driver.library}; it opens, with ${driver.gpus} GPU${driver.gpus === 1 ? '' : 's'}: ${names}`,
       ...(driver.instead === null ? [] : [`not NVIDIA's: ${driver.instead}`]),
       ...driver.left.map(({ message, remedy }) => `not served: ${message}. ${remedy}`),
+      ...inClear(values.listen).map((listen) => `mind: ${clearWarning(listen)}`),
       'the configuration is right',
     ];
     print(lines.map(clean));
@@ -92,40 +85,26 @@ async function serveWith(values: ServeValues): Promise<number> {
   // Done first, so that no child inherits variables that are meant for this process.
   const passed = passedSockets(process.env);
   const service = Service.from(process.env, () => loadNative(values.build));
-  const driver = await chooseDriver(values.device, values.gpus, values.build).catch(told(log));
-  if (!driver) return exitCodes.unable;
+  const prepared = await prepare({ ...preparing(values, log), passed, make: true }).catch(
+    told(log),
+  );
+  if (!prepared) return exitCodes.unable;
+  const { driver, tenants } = prepared;
   if (driver.instead !== null) log.info({ why: driver.instead }, "NVIDIA's driver is not served");
   for (const { code, message, remedy } of driver.left) log.warn({ code, remedy }, message);
-  const placement = placementPolicies.get(values.placement);
-  if (!placement) throw new Error(`no policy ${values.placement}`);
-  const opened = opening(values, log);
-  if (!opened) return exitCodes.unable;
-  const { tenants, traces, modules, uploads } = opened;
-  const kept = { build: values.build, driver, modules, uploads, traces: values['trace-dir'] };
-  let sandbox: Sandbox | null;
-  try {
-    // Among people of one machine there is nobody to keep apart, and it costs them something: what
-    // processes of the software device share by way of /proc.
-    const wanted = values.sandbox === 'auto' && !tenants ? 'off' : values.sandbox;
-    sandbox = openSandbox({ wanted, ...kept, secrets: secretsOf(values), log });
-  } catch (error) {
-    told(log)(error);
-    return exitCodes.unable;
-  }
   const metrics = newMetrics();
   const tracing = wantsTracing(process.env) ? await openTracing(process.env, log) : null;
   const server = new Server(
     {
       listen: passed.length > 0 ? passed : values.listen,
       build: values.build,
-      driver,
+      ...prepared,
       serversPerGpu: values['servers-per-gpu'].warm,
       serversMost: values['servers-per-gpu'].most,
       slotIdleSeconds: values['slot-idle'],
       memoryRule: values['session-memory'],
       beside: { pinned: values['pinned-memory'], modules: values['module-memory'] },
       imageMemory: values['image-memory'],
-      tenants,
       helloSeconds: values['hello-timeout'],
       strangers: strangersMost(values),
       claimSeconds: values['claim-timeout'],
@@ -133,7 +112,6 @@ async function serveWith(values: ServeValues): Promise<number> {
       queueMaxOfTenant: values['queue-limit-per-tenant'],
       queueSeconds: values['queue-timeout'],
       queueSkip: values['queue-skip'],
-      placement,
       quota: {
         policy: values.quota,
         build: values.build,
@@ -141,13 +119,9 @@ async function serveWith(values: ServeValues): Promise<number> {
       },
       gated: values.gate,
       measure: values.measure,
-      traces,
-      modules,
-      uploads,
       kernelSeconds: values['max-kernel-seconds'],
       idleSeconds: values['idle-timeout'],
       newProcess: values['new-process'],
-      sandbox,
       allowPageable: values['pageable-access'] === 'allow',
       parameters: { omega: 1, gamma: values.gamma },
       graceSeconds: values.grace,
@@ -167,11 +141,8 @@ async function serveWith(values: ServeValues): Promise<number> {
   let api: Api | undefined;
   try {
     await server.start();
-    if (front) {
-      if (!tenants && values['tls-listen'])
-        requireLocal([{ kind: 'tcp', ...values['tls-listen'] }], formatListen);
-      server.listening.push(`tls://${formatAddress(await front.start())}`);
-    }
+    for (const listen of inClear(server.open)) log.warn(clearWarning(listen));
+    if (front) server.listening.push(`tls://${formatAddress(await front.start())}`);
     api = await startApi({
       operations,
       metrics,
@@ -200,10 +171,12 @@ async function serveWith(values: ServeValues): Promise<number> {
   return exitCodes.ok;
 }
 
-/** What a slot's process must not find: the access tokens of the API's sockets, and the server's key. */
-function secretsOf({ http, 'tls-key': key }: ServeValues): string[] {
-  const sockets = http.flatMap((one) => (one.kind === 'unix' ? [socketTokenFile(one.path)] : []));
-  return key === null ? sockets : [...sockets, key];
+function preparing(values: ServeValues, log: Log) {
+  // What a slot's process must not find: the access tokens of the API's sockets.
+  const secrets = values.http.flatMap((one) =>
+    one.kind === 'unix' ? [socketTokenFile(one.path)] : [],
+  );
+  return { values, secrets, log };
 }
 
 /** Logs what an operator can act on; anything else is our own error, and thrown on. */
@@ -218,34 +191,6 @@ function told(log: Log) {
 /** Without this V8 would let garbage double the heap before it collects it, on a machine whose memory others need. */
 function keepHeapSmall() {
   setFlagsFromString('--heap-growing-percent=20');
-}
-
-/** What the configuration asks for; undefined: something in it is wrong, which has been said. */
-function opening(values: ServeValues, log: Log) {
-  const { tenants: file, 'trace-dir': folder } = values;
-  if (file === null) {
-    log.info('there is no tenants file: only this machine is served, and everybody on it');
-  }
-  try {
-    const tenants = file === null ? null : new Tenants(file, log);
-    if (tenants) requireOperators(values.http, tenants, formatListen);
-    return {
-      tenants,
-      traces: folder === null ? null : new TraceFolder(folder),
-      modules: cacheFolder(moduleCache, values['module-cache'], values['module-cache-size'], log),
-      // Without tenants uploads are kept only where a folder for them is named.
-      uploads:
-        file === null && values['upload-cache'] === null
-          ? null
-          : cacheFolder(uploadCache, values['upload-cache'], values['upload-cache-size'], log),
-    };
-  } catch (error) {
-    return told(log)(error);
-  }
-}
-
-function cacheFolder(kind: CacheKind, named: string | null, bytes: bigint, log: Log) {
-  return named === 'none' ? null : openCacheFolder(kind, named, bytes, process.env, log);
 }
 
 function policies() {
@@ -269,17 +214,12 @@ function strangersMost(values: ServeValues): StrangersMost {
 
 /** Null: guests cannot come by TLS here. */
 function tlsFront(values: ServeValues, server: Server, log: Log): TlsFront | null {
-  const { 'tls-listen': listen, 'tls-client-ca': ca } = values;
-  if (!listen) return null;
-  const files = { cert: values['tls-cert'], key: values['tls-key'], ca };
-  const clients = values['tls-clients'] ?? (ca === null ? 'none' : 'ask');
-  const helloSeconds = values['hello-timeout'];
+  const tls = tlsOptions(values);
+  if (!tls) return null;
+  const { build, 'hello-timeout': helloSeconds } = values;
   const strangers = strangersMost(values);
-  const { build } = values;
-  return new TlsFront(
-    { build, listen, files, clients, helloSeconds, strangers },
-    log,
-    (socket, from) => server.arrivals.accept(socket, from),
+  return new TlsFront({ build, ...tls, helloSeconds, strangers }, log, (socket, from) =>
+    server.arrivals.accept(socket, from),
   );
 }
 

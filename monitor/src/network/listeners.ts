@@ -122,6 +122,35 @@ export class Listeners {
   }
 }
 
+/**
+ * Throws OB_LISTEN or OB_API_LISTEN for the first of these addresses that a server cannot listen on now, so that this
+ * is known before anything else is begun. Nothing listens any more when it returns; what is open already stays so.
+ */
+export async function requireFree(guests: readonly Listen[], http: readonly Listen[]) {
+  const servers: NetServer[] = [];
+  const all = [
+    ...guests.map((listen) => ({ listen, code: 'OB_LISTEN' as const })),
+    ...http.map((listen) => ({ listen, code: 'OB_API_LISTEN' as const })),
+  ];
+  try {
+    // All at once, for two of them may be the same.
+    for (const { listen, code } of all) {
+      if (listen.kind === 'fd') continue;
+      if (listen.kind === 'unix') await removeStale(listen.path);
+      const server = createServer((socket) => socket.destroy());
+      servers.push(server);
+      await new Promise<void>((resolve, reject) => {
+        server.once('error', ({ message }) =>
+          reject(new OutboardError(code, formatListen(listen), message)),
+        );
+        server.listen(optionsOf(listen), resolve);
+      });
+    }
+  } finally {
+    await Promise.all(servers.map((server) => new Promise((done) => server.close(done))));
+  }
+}
+
 /** Null: the connection was reset before anybody looked, so there is no peer any more. */
 function peerOf({ remoteAddress: host, remotePort: port }: Socket): string | null {
   return host === undefined || port === undefined ? null : formatAddress({ host, port });

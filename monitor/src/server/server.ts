@@ -105,6 +105,8 @@ export class Server {
   closed: 'draining' | 'stopping' | null = null;
   /** Where guests connect, as people write it. */
   listening: string[] = [];
+  /** Those of them that are no TLS. */
+  open: readonly Listen[] = [];
   readonly #log: Log;
   readonly #observer: Observer;
   readonly #listeners: Listeners;
@@ -231,6 +233,7 @@ export class Server {
       const listening = await this.#listeners.open(this.options.listen);
       if (!this.options.tenants) requireLocal(listening, formatListen);
       if (this.stopping) throw new OutboardError('OB_SHUTDOWN');
+      this.open = listening;
       this.listening = listening.map(formatListen);
       this.#announce();
     } catch (error) {

@@ -1,9 +1,10 @@
 // The folders in which API servers keep what guests would otherwise send again: images of modules, and
 // uploads. The executor says what is in them (api-server/executor/images/hashed_files.h).
-import { lstatSync, mkdirSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { type ErrorCode, OutboardError } from '../base/errors.js';
+import { ensureFolder } from '../base/folders.js';
 import type { Log } from '../base/log.js';
 
 export interface CacheFolder {
@@ -40,8 +41,8 @@ function usualFolder(env: NodeJS.ProcessEnv, { what }: CacheKind): string | null
 }
 
 /**
- * Makes the folder if need be. `named` null: the usual one; where that cannot be used, the result is null
- * and nothing is kept on disk. A folder that is named must be usable, or an OutboardError is thrown.
+ * Makes the folder if need be, and if `make` says so. `named` null: the usual one; where that cannot be used, the
+ * result is null and nothing is kept on disk. A folder that is named must be usable, or an OutboardError is thrown.
  */
 export function openCacheFolder(
   kind: CacheKind,
@@ -49,11 +50,12 @@ export function openCacheFolder(
   bytes: bigint,
   env: NodeJS.ProcessEnv,
   log: Log,
+  make = true,
 ): CacheFolder | null {
   const folder = named ?? usualFolder(env, kind);
   if (folder === null) return null;
   try {
-    prepare(folder);
+    prepare(folder, make);
     return { folder, bytes };
   } catch (error) {
     const why = (error as Error).message;
@@ -67,8 +69,8 @@ export function openCacheFolder(
  * Throws where others can read or write the folder. Who can read sees the tenants' programs and data. Who
  * can write cannot make a server load something else, as files go by their hash, but can fill the disk.
  */
-function prepare(folder: string) {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+function prepare(folder: string, make: boolean) {
+  if (!ensureFolder(folder, make, 0o700)) return;
   const { uid, mode } = lstatSync(folder);
   if (uid !== process.geteuid?.()) throw new Error('it belongs to somebody else');
   if (mode & 0o077) throw new Error('others may read or write it (chmod 700)');

@@ -27,6 +27,17 @@ export interface TlsFrontOptions {
   strangers: StrangersMost;
 }
 
+/** Throws OB_TLS_FILES where no front can start with these. */
+export function requireTlsFiles(files: TlsFiles, clients: Clients) {
+  if (clients !== 'none' && files.ca === null) {
+    throw new OutboardError('OB_TLS_FILES', 'client certificates need a file of authorities');
+  }
+  if (files.cert === null || files.key === null) {
+    throw new OutboardError('OB_TLS_FILES', 'a server needs a certificate and its key');
+  }
+  readTls(files);
+}
+
 const program = path.join(programs, 'monitor', 'src', 'tls', 'front-process.js');
 const restartSeconds = 1;
 
@@ -57,13 +68,7 @@ export class TlsFront {
   /** Throws OB_TLS_FILES and OB_LISTEN. */
   async start(): Promise<Address> {
     const { files, clients, listen } = this.#options;
-    if (clients !== 'none' && files.ca === null) {
-      throw new OutboardError('OB_TLS_FILES', 'client certificates need a file of authorities');
-    }
-    if (files.cert === null || files.key === null) {
-      throw new OutboardError('OB_TLS_FILES', 'a server needs a certificate and its key');
-    }
-    readTls(files);
+    requireTlsFiles(files, clients);
     const said = await this.#spawn();
     if (said.type === 'listening') {
       this.#port = said.port;

@@ -1,10 +1,11 @@
 // The folder in which a server records its sessions, one file for each. Only the youngest files are kept, so
 // that they do not fill the disk. Processes of slots write there, one of which may have been taken over, so the
 // folder may contain anything, and very much of it.
-import { accessSync, constants, lstatSync, mkdirSync, opendirSync, unlinkSync } from 'node:fs';
+import { accessSync, constants, lstatSync, opendirSync, unlinkSync } from 'node:fs';
 import path from 'node:path';
 import type { SessionTrace } from '../../../api-server/src/native.js';
 import { OutboardError } from '../base/errors.js';
+import { ensureFolder } from '../base/folders.js';
 
 const pattern = /^session-\d+\.trace$/;
 /** At most so many names are looked at before a session begins, because everybody waits for that. */
@@ -29,13 +30,18 @@ export class TraceFolder {
   readonly folder: string;
   readonly #options: TraceFolderOptions;
 
-  /** Makes the folder if need be. Throws an OutboardError when nothing can be written there. */
-  constructor(folder: string, options: TraceFolderOptions = { keep: 32, size: 16n << 20n }) {
+  /** Makes the folder if need be and `make` says so. Throws an OutboardError when nothing can be written there. */
+  constructor(
+    folder: string,
+    options: TraceFolderOptions = { keep: 32, size: 16n << 20n },
+    make = true,
+  ) {
     this.folder = path.resolve(folder);
     this.#options = options;
     try {
-      mkdirSync(this.folder, { recursive: true });
-      accessSync(this.folder, constants.W_OK | constants.X_OK);
+      if (ensureFolder(this.folder, make)) {
+        accessSync(this.folder, constants.W_OK | constants.X_OK);
+      }
     } catch (error) {
       throw new OutboardError('OB_TRACE_DIR', folder, (error as Error).message);
     }

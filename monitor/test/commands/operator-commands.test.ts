@@ -221,13 +221,16 @@ t.test('traits of the software device are shown', async (t) => {
   );
 });
 
+/** On no port that another server may have. */
+const checkConfig = ['serve', '--check-config', '--listen', '127.0.0.1:0', '--http', '127.0.0.1:0'];
+
 t.test('traits are of the software device only', async (t) => {
   const env = {
     SOFTWARE_DEVICE_TRAITS: 'nvidia-like',
     LD_LIBRARY_PATH: path.join(build, 'bench', 'null-device'), // where the loader finds NVIDIA's
   };
   for (const device of ['auto', 'nvidia']) {
-    t.match(await cli(null, ['serve', '--check-config', '--device', device], env), {
+    t.match(await cli(null, [...checkConfig, '--device', device], env), {
       status: 3,
       stdout: '',
       stderr: /OB_DRIVER_TRAITS.*nvidia-like.*libcuda\.so\.1/,
@@ -237,7 +240,7 @@ t.test('traits are of the software device only', async (t) => {
 
 t.test('serve --check-config says which driver it would be', async (t) => {
   const check = (device: string, LD_LIBRARY_PATH: string) =>
-    cli(null, ['serve', '--check-config', '--device', device], { LD_LIBRARY_PATH });
+    cli(null, [...checkConfig, '--device', device], { LD_LIBRARY_PATH });
   const folder = path.join(build, 'bench', 'null-device');
   // A driver where the loader finds NVIDIA's.
   for (const device of ['auto', 'nvidia']) {

@@ -7,6 +7,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
@@ -206,20 +207,42 @@ t.test('the command, its man page and its completion', { skip }, async (t) => {
 });
 
 t.test('the configuration is right, and so is each of its examples', { skip }, async (t) => {
-  const installed = machine.path('etc', 'outboard', 'serve.yaml');
-  const check = (file: string) =>
-    run([command, 'serve', '--config', file, '--check-config'], { env });
-  t.match(await check(installed), {
+  const folder = machine.path('etc', 'outboard');
+  const installed = path.join(folder, 'serve.yaml');
+  const check = (file: string, ...args: string[]) =>
+    run([command, 'serve', '--config', file, '--check-config', ...args], { env });
+  // On no port that another server of this machine may have.
+  t.match(await check(installed, '--listen', '127.0.0.1:0', '--http', '127.0.0.1:0'), {
     code: 0,
     stdout: /^driver: software, .*\n(.*\n)*the configuration is right\n$/,
   });
+  // What the examples name.
+  const tenants = path.join(folder, 'tenants.yaml');
+  const before = existsSync(tenants) ? readFileSync(tenants) : null;
+  const [key, certificate] = ['server.key', 'server.crt'].map((one) => path.join(folder, one));
+  const [runs, keeps] = ['run', 'cache'].map((one) => path.join(machine.folder, one));
+  t.teardown(() => {
+    if (before) writeFileSync(tenants, before);
+    else rmSync(tenants, { force: true });
+    for (const file of [key, certificate]) rmSync(file ?? '', { force: true });
+  });
+  for (const made of [runs, keeps]) mkdirSync(made ?? '', { mode: 0o700 });
+  const olga = ['tenant', 'add', 'olga', '--operator', 'act', '--tenants', tenants];
+  await mustRun([command, ...olga], { env });
+  const files = ['-keyout', key ?? '', '-out', certificate ?? '', '-subj', '/CN=gpu1'];
+  await mustRun(['openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', ...files]);
   const examples = readFileSync(installed, 'utf8').match(/^#[a-z-]+: .*$/gm) ?? [];
   t.ok(examples.length > 5);
   // A name stands once in a file; where there are two examples of it, each has its turn.
   const byName = (lines: string[]) => new Map(lines.map((line) => [line.split(':')[0], line]));
   for (const lines of [byName(examples), byName(examples.toReversed())]) {
     const file = machine.path('etc', 'outboard', 'example.yaml');
-    const text = [...lines.values()].map((line) => `${line.slice(1)}\n`).join('');
+    const text = [...lines.values()]
+      .map((line) => `${line.slice(1)}\n`)
+      .join('')
+      .replaceAll(/:446\d\b/g, ':0')
+      .replaceAll('/run/outboard', runs ?? '')
+      .replaceAll('/var/cache/outboard', keeps ?? '');
     writeFileSync(file, `version: v1\n${text}`);
     t.match(await check(file), { code: 0, stderr: '' }, text);
     await mustRun(['rm', file]);
