@@ -7,6 +7,7 @@ import type { ProblemView } from './schemas.js';
 const statuses: Partial<Record<ErrorCode, number>> = {
   OB_API_REQUEST: 400,
   OB_SHARE: 400,
+  OB_QUOTA: 400,
   OB_API_GONE: 400,
   OB_API_TOKEN: 401,
   OB_API_PEER: 403,

@@ -2,7 +2,7 @@
 // made of it (openapi.ts).
 import { type TSchema, Type } from 'typebox';
 import { OutboardError } from '../base/errors.js';
-import type { LogLine, Operations } from '../base/view.js';
+import type { LogLine, Operations, ShareChange } from '../base/view.js';
 import type { Operator } from './access.js';
 import { type History, historySeconds } from './history.js';
 import * as schemas from './schemas.js';
@@ -143,8 +143,7 @@ export const routes: readonly Route[] = [
     answer: schemas.Session,
     refusals: [404, 409],
     handle: ({ operations }, { params, body }) => {
-      const { request, limit } = body as { request: number; limit: number };
-      operations.setShare(Number(params['id']), { request, limit });
+      operations.setShare(Number(params['id']), body as ShareChange);
       return session(operations, Number(params['id']));
     },
   },

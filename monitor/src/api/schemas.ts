@@ -105,6 +105,9 @@ export const Session = Type.Object({
     gateWaits: Type.Number({ description: 'times its work was held back' }),
     gateSeconds: seconds('its work was held back, all together'),
     held: Type.Boolean({ description: 'whether its work is held back now' }),
+    beyondLimit: Type.Boolean({
+      description: "whether an operator has promised it more than its tenant's limit had left",
+    }),
   }),
   counters: Type.Record(Type.String(), Type.Number(), { description: 'of the executor' }),
 });
@@ -224,6 +227,11 @@ export const Share = Type.Object(
   {
     request: Type.Number({ minimum: 0, maximum: 100, description: 'percent of a GPU promised' }),
     limit: Type.Number({ minimum: 1, maximum: 100, description: 'percent never exceeded' }),
+    beyondLimit: Type.Optional(
+      Type.Boolean({
+        description: "true: also where its tenant's sessions are promised more than its limit then",
+      }),
+    ),
   },
   { additionalProperties: false },
 );

@@ -239,6 +239,17 @@ const table = {
     remedy: 'Ask for less with OUTBOARD_SHARE, wait until a session ends, or ask the operator.',
     result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
   },
+  OB_QUOTA: {
+    sentence: 'session %s cannot have a share of %s percent: %s',
+    remedy:
+      'Say REQUEST or REQUEST:LIMIT, the limit from 1 to 100 and not below the request; `outboard sessions` shows what the other sessions of its GPU are promised.',
+  },
+  OB_QUOTA_TENANT: {
+    sentence:
+      'session %s cannot be promised %s percent: tenant %s may be promised %s, and its other sessions are promised %s',
+    remedy:
+      'Promise less, raise what the tenant may have with `outboard tenant set NAME --share PERCENT`, or go beyond it for this session with --beyond-limit (`beyondLimit` in the API).',
+  },
   OB_TENANT_GPUS: {
     sentence: 'tenant %s may use the GPUs %s, and this server has none of them',
     remedy: 'Use another server, or ask the operator for other GPUs.',

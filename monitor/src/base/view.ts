@@ -96,6 +96,8 @@ export interface SessionView {
     gateSeconds: number;
     /** Whether work is held back now. */
     held: boolean;
+    /** Whether an operator has promised it more than its tenant's limit had left. */
+    beyondLimit: boolean;
   };
   /** The executor's counters (api-server/src/native.ts). */
   counters: Record<string, number>;
@@ -174,6 +176,14 @@ export interface KernelView {
   seconds: number | null;
 }
 
+/** Percent of a GPU. */
+export interface ShareChange {
+  request: number;
+  limit: number;
+  /** Whether its tenant's sessions may come to be promised more than the tenant's limit. */
+  beyondLimit?: boolean;
+}
+
 /** What an operator may do. All throw an OutboardError that says why not. */
 export interface Operations {
   view(): View;
@@ -181,7 +191,7 @@ export interface Operations {
   kill(session: number, why: string): void;
   /** The dearest kernels of a session that runs, dearest first, at most 100. */
   kernels(session: number): Promise<KernelView[]>;
-  setShare(session: number, share: { request: number; limit: number }): void;
+  setShare(session: number, share: ShareChange): void;
   /** From now on nobody new is taken; who waits is refused. Undone by `resume`. */
   drain(): void;
   resume(): void;

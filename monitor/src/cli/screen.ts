@@ -120,7 +120,7 @@ const sessionColumns: Column<SessionView>[] = [
     title: 'SHARE',
     right: true,
     spare: 3,
-    text: ({ share }) => `${share.request}:${share.limit}`,
+    text: ({ share }) => `${share.request}:${share.limit}${share.beyondLimit ? '!' : ''}`,
   },
   {
     title: 'HAS/OWED',

@@ -19,6 +19,7 @@ export const sessions = command({
   summary: 'list the sessions of a server, and who waits',
   about: `Lists the sessions that run and the programs that wait for a slot.
 OF: the first session of a program with several GPUs, which has a session on each.
+SHARE: REQUEST:LIMIT in percent; ! where an operator has promised more than its tenant's limit.
 HAS/OWED: the part of the last second of the GPU that a session had, and had a right to.
 HELD: for how long its work was held back by its share; * where it is now.`,
   options: { ...apiOptions, sort: sortOption },

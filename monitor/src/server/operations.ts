@@ -8,6 +8,7 @@ import type {
   GpuView,
   KernelView,
   Operations,
+  ShareChange,
   SlotState,
   SlotView,
   TenantView,
@@ -16,6 +17,7 @@ import type {
 import { besideBytes } from '../devices/memory.js';
 import { formatMemoryRule } from '../devices/memory-rule.js';
 import { usageOf } from '../queue/admission.js';
+import type { Session } from '../sessions/session.js';
 import type { Slot } from '../slots/slot.js';
 import { gpusOf, type Tenant } from '../tenants/tenants.js';
 import type { Server } from './server.js';
@@ -109,24 +111,40 @@ export class LiveOperations implements Operations {
     }));
   }
 
-  setShare(id: number, share: { request: number; limit: number }) {
+  setShare(id: number, { request, limit, beyondLimit = false }: ShareChange) {
     const session = this.#server.session(id);
-    const { request, limit } = share;
-    const asked = `${request}:${limit}`;
+    const asked = request === limit ? `${request}` : `${request}:${limit}`;
     if (!(request >= 0 && request <= 100 && limit > 0 && limit <= 100)) {
-      throw new OutboardError('OB_SHARE', asked, 'there are 100 percent');
+      throw new OutboardError('OB_QUOTA', id, asked, 'a GPU has 100 percent');
     }
-    if (limit < request)
-      throw new OutboardError('OB_SHARE', asked, 'the limit is below the request');
-    const gpu = this.#server.state.gpus[session.placement.gpu];
-    const others = (gpu?.sessions ?? [])
+    if (limit < request) {
+      throw new OutboardError('OB_QUOTA', id, asked, 'the limit is below the request');
+    }
+    const { state } = this.#server;
+    const others = (state.gpus[session.placement.gpu]?.sessions ?? [])
       .filter((other) => other.id !== id)
       .reduce((sum, other) => sum + other.shareRequest, 0);
     if (others + request > 100) {
-      const left = `the other sessions of the GPU are promised ${others} percent already`;
-      throw new OutboardError('OB_SHARE', asked, left);
+      const left = `the other sessions of its GPU are promised ${others} percent already`;
+      throw new OutboardError('OB_QUOTA', id, asked, left);
     }
+    const over = this.#beyond(session, request, state);
+    // Who has too much already may have less, and the same.
+    if (over && !beyondLimit && request > session.share.request) throw over;
+    session.beyondLimit = over !== null;
     this.#server.setShare(session, { request, limit });
+  }
+
+  /** Why its tenant may not be promised this for it; null: it may. */
+  #beyond(session: Session, request: number, state: ServerState): OutboardError | null {
+    const { tenants } = this.#server.options;
+    const tenant = tenants?.named(session.visitor.request.tenant);
+    const most = tenant?.limits.share ?? null;
+    if (!tenant || most === null) return null;
+    const others = usageOf(tenant.name, state).share - session.share.request;
+    return others + request > most
+      ? new OutboardError('OB_QUOTA_TENANT', session.id, request, tenant.name, most, others)
+      : null;
   }
 
   drain() {

@@ -38,6 +38,8 @@ export class Session {
   /** When its guest has gone, or it began to be ended: what it has is given back since. Null: neither. */
   closingSince: number | null = null;
   share: { request: number; limit: number };
+  /** Whether an operator has promised it more than its tenant's limit had left. */
+  beyondLimit = false;
   /** Whether all its work is measured; if not, its sample says nothing of the device's time. */
   readonly measured: boolean;
   sample: ShareSample;
@@ -163,7 +165,7 @@ export class Session {
         used: Number(counters?.memoryMapped ?? 0n),
         peak: Number(counters?.memoryMappedPeak ?? 0n),
       },
-      share: { ...this.share, ...this.sample },
+      share: { ...this.share, ...this.sample, beyondLimit: this.beyondLimit },
       counters: numbers(counters ?? {}),
     };
   }

@@ -92,7 +92,7 @@ t.test('refusals say what was wrong and what to do', async (t) => {
     ['PUT', '/v1/sessions/1/share', { request: 50 }, 400, 'OB_API_REQUEST', /limit/],
     ['PUT', '/v1/sessions/1/share', { request: '5', limit: 9 }, 400, 'OB_API_REQUEST', /number/],
     ['PUT', '/v1/sessions/1/share', { request: 5, limit: 101 }, 400, 'OB_API_REQUEST', /<= 100/],
-    ['PUT', '/v1/sessions/1/share', { request: 50, limit: 9 }, 400, 'OB_SHARE', /below/],
+    ['PUT', '/v1/sessions/1/share', { request: 50, limit: 9 }, 400, 'OB_QUOTA', /below/],
     ['PUT', '/v1/sessions/1/share', { a: 1, request: 1, limit: 9 }, 400, 'OB_API_REQUEST', /addit/],
     ['PUT', '/v1/sessions/1/share', 'x'.repeat(70_000), 413, 'OB_API_REQUEST', /large/],
     ['POST', '/v1/state', undefined, 404, 'OB_API_PATH', /no POST \/v1\/state/],

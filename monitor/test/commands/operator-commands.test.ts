@@ -144,6 +144,19 @@ t.test('kill, quota and drain act', async (t) => {
   const json = (await cli(api, ['quota', 'set', '1', '25', '--json'])).stdout;
   t.match(JSON.parse(json), { id: 1, share: { request: 25, limit: 25 } });
 
+  for (const one of operations.tenants) one.limits.share = 50;
+  t.match(await cli(api, ['quota', 'set', '1', '70']), {
+    status: 3,
+    stdout: '',
+    stderr:
+      /tenant acme may be promised 50.* \(OB_QUOTA_TENANT\)\n.*`outboard tenant set .*--beyond-limit/,
+  });
+  t.match(await cli(api, ['quota', 'set', '1', '70', '--beyond-limit']), {
+    ...done,
+    stdout: "session 1 has 70 percent, at most 70, which is beyond its tenant's limit\n",
+  });
+  t.match((await cli(api, ['sessions'])).stdout, / 70:70! /);
+
   t.match(await cli(api, ['kill', '1', '2', '--reason', 'too long & "quoted"']), {
     ...done,
     stdout: 'session 1 is ended\nsession 2 is ended\n',

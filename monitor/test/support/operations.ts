@@ -8,6 +8,7 @@ import type {
   Operations,
   QueueView,
   SessionView,
+  ShareChange,
   TenantView,
   View,
 } from '../../src/base/view.js';
@@ -73,6 +74,7 @@ export function session(id: number, more: Partial<SessionView> = {}): SessionVie
       gateWaits: 7,
       gateSeconds: 0.5,
       held: false,
+      beyondLimit: false,
     },
     counters: {
       commands: 1000,
@@ -116,6 +118,11 @@ export function tenant(name: string): TenantView {
     share: 30,
   };
 }
+
+const isOf =
+  (tenant: string) =>
+  ({ name }: { name: string }) =>
+    name === tenant;
 
 export class MemoryOperations implements Operations {
   gpus: GpuView[] = [gpu(0), gpu(1)];
@@ -166,13 +173,21 @@ export class MemoryOperations implements Operations {
     return [{ name: '_Z4stepPf', launches: 400, blocks: 51_200, seconds: 1.25 }];
   }
 
-  setShare(id: number, { request, limit }: { request: number; limit: number }) {
+  setShare(id: number, { request, limit, beyondLimit = false }: ShareChange) {
     const found = this.sessions.find((session) => session.id === id);
     if (!found) throw new OutboardError('OB_NO_SESSION', id);
     if (limit < request) {
-      throw new OutboardError('OB_SHARE', `${request}:${limit}`, 'the limit is below the request');
+      const why = 'the limit is below the request';
+      throw new OutboardError('OB_QUOTA', id, `${request}:${limit}`, why);
     }
-    found.share = { ...found.share, request, limit };
+    const { name = '', share = 0, limits } = this.tenants.find(isOf(found.tenant)) ?? {};
+    const others = share - found.share.request;
+    const most = limits?.share ?? Number.POSITIVE_INFINITY;
+    const over = others + request > most;
+    if (over && !beyondLimit) {
+      throw new OutboardError('OB_QUOTA_TENANT', id, request, name, most, others);
+    }
+    found.share = { ...found.share, request, limit, beyondLimit: over };
   }
 
   drain() {

@@ -3,6 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
+import { parseListen } from '../../src/network/listeners.js';
+import { ask } from '../support/api.js';
 import { DescriptorLimit } from '../support/descriptors.js';
 import { Guest } from '../support/guest.js';
 import { outboard, Serving } from '../support/serving.js';
@@ -97,6 +99,49 @@ t.test('who does not ask gets what its tenant has left, or waits and is passed',
   for (const guest of more) limits.push((await guest.welcome()).memoryLimit);
   t.same(limits, [150n * MiB, 74n * MiB, 38n * MiB]);
   for (const guest of more) await guest.leave();
+});
+
+t.test('an operator promises more than a tenant may have only knowingly', async (t) => {
+  const file = path.join(t.testdir(), 'tenants.yaml');
+  const add = ['tenant', 'add', 'acme', '--share', '50', '--tenants', file];
+  const token = execFileSync(process.execPath, [outboard, ...add], { encoding: 'utf8' }).trim();
+  const serving = await Serving.start(t, ['--gpus', '2', '--tenants', file]);
+  const guest = Guest.hello(serving.address, { token, shareRequest: 20, shareLimit: 20 });
+  await guest.welcome();
+  const other = Guest.hello(serving.address, { token, shareRequest: 20, shareLimit: 20 });
+  await other.welcome();
+  const http = parseListen(serving.http);
+  const set = (body: unknown) => ask(http, 'PUT', '/v1/sessions/1/share', body);
+  t.match(await set({ request: 31, limit: 31 }), {
+    status: 409,
+    json: {
+      code: 'OB_QUOTA_TENANT',
+      message: /session 1 .* 31 percent: tenant acme may be promised 50, .* promised 20$/,
+      remedy: /outboard tenant set NAME --share PERCENT.*--beyond-limit/,
+    },
+  });
+  t.match(await set({ request: 30, limit: 10 }), {
+    status: 400,
+    json: { code: 'OB_QUOTA', message: /30:10 percent: the limit is below/ },
+  });
+  t.match(await set({ request: 30, limit: 40 }), {
+    status: 200,
+    json: { share: { request: 30, limit: 40, beyondLimit: false } },
+  });
+  const beyond = await set({ request: 70, limit: 70, beyondLimit: true });
+  t.match(beyond, { status: 200, json: { share: { request: 70, beyondLimit: true } } });
+  const { sessions, tenants } = await serving.state();
+  t.match(
+    sessions.map(({ share }) => share.beyondLimit),
+    [true, false],
+  );
+  t.match(tenants, [{ share: 90, limits: { share: 50 } }]);
+  const less = await set({ request: 60, limit: 60 });
+  t.match(less, { status: 200, json: { share: { beyondLimit: true } } }, 'less is no more');
+  const within = await set({ request: 30, limit: 30 });
+  t.match(within, { status: 200, json: { share: { beyondLimit: false } } });
+  await guest.leave();
+  await other.leave();
 });
 
 t.test('a change that cannot be read for want of descriptors is read later', async (t) => {

@@ -147,10 +147,33 @@ t.test('the page', needsBrowser, async (t) => {
     await row(page, 101).getByText('35 to 80 %').waitFor();
   });
 
+  t.test('more than the limit of a tenant leaves is asked for, and marked', async (t) => {
+    const { operations, url } = await start(t);
+    const acme = operations.tenants.find(({ name }) => name === 'acme');
+    if (!acme) throw new Error('no tenant acme');
+    acme.limits.share = acme.share;
+    const page = await browser.open(t, url, { expected: /status of 409/ });
+    await live(page);
+    await page.getByRole('button', { name: 'Change the share of session 101' }).click();
+    const dialog = page.getByRole('dialog');
+    const beyond = dialog.getByRole('checkbox', { name: /^beyond the limit of its tenant: acme/ });
+    t.equal(await beyond.isVisible(), false, 'nothing is beyond it yet');
+    await dialog.getByLabel('Promised, in percent').fill('35');
+    await dialog.getByRole('button', { name: 'Apply' }).click();
+    await dialog.getByRole('alert').getByText('OB_QUOTA_TENANT').waitFor();
+    t.same(await violations(page), []);
+    await beyond.check();
+    await dialog.getByRole('button', { name: 'Apply' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await row(page, 101).getByText("35 to 60 %, beyond its tenant's limit").waitFor();
+    acme.share += 5;
+    await page.getByText(`${acme.share} of ${acme.limits.share} %, beyond its limit`).waitFor();
+  });
+
   t.test('what the server refuses is told with its code and what to do', async (t) => {
     const { operations, url } = await start(t);
     operations.setShare = () => {
-      throw new OutboardError('OB_SHARE', '95:95', 'the others are promised 60 percent already');
+      throw new OutboardError('OB_QUOTA', 101, '95', 'the others are promised 60 percent already');
     };
     const page = await browser.open(t, url, { expected: /status of 400/ });
     await live(page);
@@ -160,8 +183,8 @@ t.test('the page', needsBrowser, async (t) => {
     await dialog.getByText(/GPU 0 cannot keep that/).waitFor();
     await dialog.getByRole('button', { name: 'Apply' }).click();
     const alert = dialog.getByRole('alert');
-    await alert.getByText('OB_SHARE').waitFor();
-    t.match(await alert.textContent(), /promised 60 percent already.*Set OUTBOARD_SHARE to/);
+    await alert.getByText('OB_QUOTA').waitFor();
+    t.match(await alert.textContent(), /promised 60 percent already.*Say REQUEST or REQUEST:LIMIT/);
     t.same(await violations(page), []);
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });

@@ -1,7 +1,7 @@
 // Requests to the monitor. The operator's token is kept in sessionStorage: it ends with the tab and
 // no other page sees it. A request carries it as a header, which no browser sends by itself.
 import type { HistoryView } from '../../src/api/schemas.js';
-import type { LogLine, View } from '../../src/base/view.js';
+import type { LogLine, ShareChange, View } from '../../src/base/view.js';
 import { ApiError } from './messages.js';
 
 const tokenKey = 'outboard.token';
@@ -21,7 +21,7 @@ export const api = {
   logs: (lines: number) => request<LogLine[]>('GET', `logs?lines=${lines}`),
   kill: (session: number, reason: string) =>
     request('DELETE', `sessions/${session}?reason=${encodeURIComponent(reason)}`),
-  setShare: (session: number, share: { request: number; limit: number }) =>
+  setShare: (session: number, share: ShareChange) =>
     request('PUT', `sessions/${session}/share`, share),
   drain: () => request('PUT', 'drain'),
   resume: () => request('DELETE', 'drain'),

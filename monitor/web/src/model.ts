@@ -88,6 +88,13 @@ export class Model {
       .filter((other) => other.gpu === gpu && other.id !== id)
       .reduce((sum, { share }) => sum + share.request, 0);
   }
+
+  /** What its tenant's sessions would be promised with so much for this one, and may be; null: there is no limit. */
+  promisedToTenant({ tenant, share }: SessionView, request: number) {
+    const found = this.view?.tenants.find(({ name }) => name === tenant);
+    const most = found?.limits.share ?? null;
+    return found && most !== null ? { sum: found.share - share.request + request, most } : null;
+  }
 }
 
 function found<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {

@@ -7,7 +7,7 @@ import { el, setAttribute, setText } from './dom.js';
 import { bytes, count, dateTime, deviceTime, duration, percent, wait, words } from './format.js';
 import type { Model } from './model.js';
 import { tell } from './notices.js';
-import { sessionName, shareText } from './sessions.js';
+import { promiseText, sessionName, shareText } from './sessions.js';
 
 let open: SessionDialog | null = null;
 
@@ -127,6 +127,9 @@ class ShareForm {
   readonly #limit: Percent;
   readonly #submit: HTMLButtonElement;
   readonly #effect = el('p', { class: 'hint' });
+  readonly #beyond = el('input', { type: 'checkbox', id: 'share-beyond' });
+  readonly #beyondText = el('label', { for: 'share-beyond' });
+  readonly #ask = el('p', { class: 'hint', hidden: true }, this.#beyond, ' ', this.#beyondText);
   #session: SessionView;
 
   constructor(session: SessionView, model: Model) {
@@ -141,13 +144,18 @@ class ShareForm {
       {
         label: 'Apply',
         run: () => {
-          const share = { request: this.#request.value, limit: this.#limit.value };
+          const beyond = !this.#ask.hidden && this.#beyond.checked;
+          const share = {
+            request: this.#request.value,
+            limit: this.#limit.value,
+            ...(beyond && { beyondLimit: true }),
+          };
           return api.setShare(this.#session.id, share).then(() => {
             tell(`Session ${this.#session.id} now gets ${shareText(share)}.`);
           });
         },
       },
-      [this.#request.element, this.#limit.element, this.#effect],
+      [this.#request.element, this.#limit.element, this.#effect, this.#ask],
     );
     cancel.remove();
     this.#submit = submit;
@@ -182,9 +190,17 @@ class ShareForm {
       this.#effect,
       sum > 100
         ? `GPU ${gpu} cannot keep that: its other sessions are promised ${others} %, which leaves ${Math.max(0, 100 - others)} %.`
-        : `Now ${shareText(share)}. GPU ${gpu} would have promised ${sum} % of its time.`,
+        : `Now ${promiseText(share)}. GPU ${gpu} would have promised ${sum} % of its time.`,
     );
     setAttribute(this.#effect, 'class', sum > 100 ? 'hint bad' : 'hint');
+    const { value } = this.#request;
+    const whose = this.#model.promisedToTenant(this.#session, value);
+    this.#ask.hidden = whose === null || whose.sum <= whose.most || value <= share.request;
+    if (whose) {
+      const { tenant } = this.#session;
+      const all = `${tenant} would have ${whose.sum} % of the ${whose.most} % it may`;
+      setText(this.#beyondText, `beyond the limit of its tenant: ${all}`);
+    }
   }
 }
 

@@ -179,7 +179,7 @@ class SessionRow implements Shown<SessionView> {
     const most = Math.max(share.limit, 1);
     this.#spark.draw(columns, this.#model.sessionRange, most, words);
     setText(this.#received, percent(share.received));
-    setText(this.#share, shareText(share));
+    setText(this.#share, promiseText(share));
     setText(this.#running, duration(session.seconds));
   }
 
@@ -191,6 +191,11 @@ class SessionRow implements Shown<SessionView> {
 function stateOf({ state, share }: SessionView): [string, string] {
   if (state !== 'running') return ['warn', state];
   return share.held ? ['warn', 'held back'] : ['', ''];
+}
+
+/** With the mark of a promise that is more than its tenant may have. */
+export function promiseText(share: SessionView['share']): string {
+  return share.beyondLimit ? `${shareText(share)}, beyond its tenant's limit` : shareText(share);
 }
 
 /** "30 to 60 %"; "up to 60 %" where nothing is promised. */

@@ -56,9 +56,15 @@ function texts({ name, priority, limits, expires, sessions, queued, memory, shar
     limits.sessions === null ? count(sessions) : `${sessions} of ${limits.sessions}`,
     count(queued),
     limits.memory === null ? bytes(memory) : bytesOf(memory, limits.memory),
-    limits.share === null ? `${share} %` : `${share} of ${limits.share} %`,
+    promised(share, limits.share),
     limits.gpus === null ? 'all' : limits.gpus.join(', ') || 'none',
     expires === null ? 'never' : date(expires),
     priority,
   ];
+}
+
+/** An operator may have promised its sessions more than it may have, or its limit is a new one. */
+function promised(share: number, limit: number | null): string {
+  if (limit === null) return `${share} %`;
+  return `${share} of ${limit} %${share > limit ? ', beyond its limit' : ''}`;
 }

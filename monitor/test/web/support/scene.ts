@@ -98,6 +98,7 @@ function sceneSession(index: number, gpuIndex: number, slot: number, perGpu: num
       gateWaits: index * 211,
       gateSeconds: index * 0.7,
       held: index % 5 === 3,
+      beyondLimit: false,
     },
   });
 }
