@@ -41,9 +41,9 @@ t.test('an environment that says nothing, or nonsense', async (t) => {
   await fails(t, {}, NOT_READY, /OUTBOARD_SERVER is not set: name the GPU server/);
   await fails(
     t,
-    { OUTBOARD_SERVER: 'gpu1' },
+    { OUTBOARD_SERVER: 'gpu1:' },
     INVALID,
-    /OUTBOARD_SERVER="gpu1" is not understood: /,
+    /OUTBOARD_SERVER="gpu1:" is not understood: /,
   );
   await fails(
     t,

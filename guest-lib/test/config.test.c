@@ -75,6 +75,13 @@ static void servers(void **state) {
   assert_string_equal(config.servers[2].host, "::1");
   assert_string_equal(config.servers[2].port, "4460");
   assert_string_equal(config.servers[3].host, "fe80::1%eth0");
+  setenv("OUTBOARD_SERVER", "gpu1,[::1],unix", 1);
+  assert_int_equal(config_read(&config), CUDA_SUCCESS);
+  assert_int_equal(config.server_count, 3);
+  assert_string_equal(config.servers[0].host, "gpu1");
+  assert_string_equal(config.servers[1].host, "::1");
+  assert_string_equal(config.servers[2].host, "unix");
+  for (int i = 0; i < 3; i++) assert_string_equal(config.servers[i].port, "4460");
   setenv("OUTBOARD_SERVER", "a:1,a:2,a:3,a:4,a:5,a:6,a:7,a:8", 1);
   assert_int_equal(config_read(&config), CUDA_SUCCESS);
   assert_int_equal(config.server_count, 8);
@@ -102,7 +109,8 @@ struct bad {
 };
 
 static const struct bad bad[] = {
-    {"OUTBOARD_SERVER", "gpu1", "HOST:PORT"},
+    {"OUTBOARD_SERVER", "[::1", "brackets"},
+    {"OUTBOARD_SERVER", "[::1]x", "HOST:PORT"},
     {"OUTBOARD_SERVER", ":4460", "HOST:PORT"},
     {"OUTBOARD_SERVER", "gpu1:", "HOST:PORT"},
     {"OUTBOARD_SERVER", ",", "HOST:PORT"},

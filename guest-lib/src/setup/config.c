@@ -15,6 +15,12 @@
 #define CONNECT_TIMEOUT_DEFAULT_MS 10000
 #define NETWORK_TIMEOUT_DEFAULT_MS 60000
 #define TIMEOUT_MAX_S 3600
+// Where `outboard serve` listens unless it is told otherwise (monitor/src/options/values.ts).
+#define USUAL_PORT "4460"
+
+static const char expected_servers[] =
+    "expected HOST:PORT, [IPV6]:PORT or unix:/PATH, several separated by commas; without a port "
+    "it is " USUAL_PORT;
 
 static _Bool bad(const char *variable, const char *value, const char *expected) {
   log_error("%s=\"%s\" is not understood: %s", variable, value, expected);
@@ -34,10 +40,41 @@ static _Bool read_path(struct server_name *server, const char *value, const char
   return 1;
 }
 
-// host:port, [v6]:port, unix:/path, separated by commas.
+// host, host:port, [v6] or [v6]:port, which is `length` bytes of the variable's value.
+static _Bool read_address(struct server_name *server, const char *value, const char *at,
+                          size_t length) {
+  static const char in_brackets[] = "an IPv6 address stands in brackets: [::1]:4460";
+  const char *end = at + length, *host = at, *host_end, *behind;
+  if (length > 0 && at[0] == '[') {
+    host++;
+    host_end = memchr(at, ']', length);
+    if (!host_end) return bad("OUTBOARD_SERVER", value, in_brackets);
+    behind = host_end + 1;
+  } else {
+    const char *colon = memchr(at, ':', length);
+    host_end = behind = colon ? colon : end;
+    if (colon && memchr(colon + 1, ':', (size_t)(end - colon - 1)))
+      return bad("OUTBOARD_SERVER", value, in_brackets);
+  }
+  size_t host_length = (size_t)(host_end - host);
+  const char *port = behind == end ? USUAL_PORT : behind + 1;
+  size_t port_length = behind == end ? strlen(USUAL_PORT) : (size_t)(end - port);
+  if (host_length == 0 || host_length >= sizeof server->host || port_length == 0 ||
+      port_length >= sizeof server->port || (behind != end && *behind != ':'))
+    return bad("OUTBOARD_SERVER", value, expected_servers);
+  memcpy(server->host, host, host_length);
+  server->host[host_length] = 0;
+  memcpy(server->port, port, port_length);
+  server->port[port_length] = 0;
+  char *stop;
+  unsigned long number = strtoul(server->port, &stop, 10);
+  if (*stop || server->port[0] < '0' || server->port[0] > '9' || number == 0 || number > 65535)
+    return bad("OUTBOARD_SERVER", value, "a port is a number from 1 to 65535");
+  return 1;
+}
+
+// Addresses and unix:/path, separated by commas.
 static _Bool read_servers(struct config *config, const char *value) {
-  const char *expected =
-      "expected HOST:PORT, [IPV6]:PORT or unix:/PATH, several separated by commas";
   const char *at = value;
   while (*at) {
     size_t length = strcspn(at, ",");
@@ -45,42 +82,13 @@ static _Bool read_servers(struct config *config, const char *value) {
       return bad("OUTBOARD_SERVER", value, "at most 8 servers can be named");
     struct server_name *server = &config->servers[config->server_count];
     // With the slash: a host may be called unix.
-    if (strncmp(at, "unix:/", strlen("unix:/")) == 0) {
-      if (!read_path(server, value, at, length)) return 0;
-      config->server_count++;
-      at += length;
-      if (*at == ',') at++;
-      continue;
-    }
-    const char *colon = NULL;
-    for (size_t i = 0; i < length; i++)
-      if (at[i] == ':') colon = at + i;
-    if (!colon) return bad("OUTBOARD_SERVER", value, expected);
-    const char *host = at;
-    size_t host_length = (size_t)(colon - at);
-    if (host_length >= 2 && host[0] == '[' && host[host_length - 1] == ']') {
-      host++;
-      host_length -= 2;
-    } else if (memchr(host, ':', host_length)) {
-      return bad("OUTBOARD_SERVER", value, "an IPv6 address stands in brackets: [::1]:4460");
-    }
-    size_t port_length = length - (size_t)(colon + 1 - at);
-    if (host_length == 0 || host_length >= sizeof server->host || port_length == 0 ||
-        port_length >= sizeof server->port)
-      return bad("OUTBOARD_SERVER", value, expected);
-    memcpy(server->host, host, host_length);
-    server->host[host_length] = 0;
-    memcpy(server->port, colon + 1, port_length);
-    server->port[port_length] = 0;
-    char *end;
-    unsigned long port = strtoul(server->port, &end, 10);
-    if (*end || server->port[0] < '0' || server->port[0] > '9' || port == 0 || port > 65535)
-      return bad("OUTBOARD_SERVER", value, "a port is a number from 1 to 65535");
+    _Bool is_path = strncmp(at, "unix:/", strlen("unix:/")) == 0;
+    if (!(is_path ? read_path : read_address)(server, value, at, length)) return 0;
     config->server_count++;
     at += length;
     if (*at == ',') at++;
   }
-  if (config->server_count == 0) return bad("OUTBOARD_SERVER", value, expected);
+  if (config->server_count == 0) return bad("OUTBOARD_SERVER", value, expected_servers);
   return 1;
 }
 

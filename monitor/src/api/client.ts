@@ -8,7 +8,7 @@ import { WebSocket } from 'ws';
 import { OutboardError } from '../base/errors.js';
 import type { View } from '../base/view.js';
 import { BadValue, type Option, yesNo } from '../options/options.js';
-import { formatAddress, parseAddress } from '../options/values.js';
+import { formatAddress, parseAddress, usualPorts } from '../options/values.js';
 import type { LiveMessage } from './live.js';
 import type { DrainView } from './schemas.js';
 import { readSocketToken } from './socket-token.js';
@@ -51,7 +51,7 @@ function parseApi(text: string): string {
   if (text.startsWith('unix:') && text.length > 'unix:'.length) return text;
   if (/^https?:\/\//.test(text) && URL.canParse(text)) return text.replace(/\/+$/, '');
   try {
-    return `http://${formatAddress(parseAddress(text))}`;
+    return `http://${formatAddress(parseAddress(text, 1, usualPorts.http))}`;
   } catch {
     throw new BadValue(
       'expected HOST:PORT, a URL or a socket, as in gpu1:4461 or unix:/run/api.sock',

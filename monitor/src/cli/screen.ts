@@ -1,5 +1,6 @@
 // The state of a server as lines of text: what `status` prints and `top` shows again and again.
 
+import { guestAddress } from '../base/guest-address.js';
 import type { GpuView, QueueView, SessionView, View } from '../base/view.js';
 import {
   bar,
@@ -26,6 +27,7 @@ export function headLines(
   const reserved = count('reserved');
   const kept = reserved > 0 ? `, ${reserved} reserved` : '';
   const draining = server.draining ? [paint(sgr.yellow, 'being emptied')] : [];
+  const addresses = server.listen.map((one) => guestAddress(one, clean(server.host)));
   const facts = [`${server.device} device`, `up ${duration(up)}`, ...draining];
   return [
     `${paint(sgr.bold, `Outboard ${clean(server.version)}`)} on ${clean(server.host)}: ${facts.join(', ')}`,
@@ -34,7 +36,7 @@ export function headLines(
         `placement ${server.placement}`,
         `quota ${server.quota}`,
         `session memory ${server.sessionMemory}`,
-        `guests connect to ${server.listen.join(', ') || 'nothing'}`,
+        `guests connect to ${addresses.join(', ') || 'nothing'}`,
       ],
       columns,
     ),

@@ -6,7 +6,7 @@ import { type Command, exitCodes } from '../cli/command.js';
 import { formatListen, type Listen, parseListen } from '../network/listeners.js';
 import { logLevelOption, readyFileOption, writeReadyFile } from '../options/daemon.js';
 import { BadValue, type Option, optionsHelp, readOptions, UsageError } from '../options/options.js';
-import { type Address, parseAddress, parseCount } from '../options/values.js';
+import { type Address, parseAddress, parseCount, usualPorts } from '../options/values.js';
 
 const file = (text: string) => path.resolve(text);
 
@@ -22,7 +22,7 @@ const options = {
   server: {
     env: 'OUTBOARD_AGENT_SERVER',
     value: 'HOST:PORT',
-    help: 'the TLS address of the server (--tls-listen); several separated by commas are tried in turn',
+    help: 'the TLS address of the server (--tls-listen), port 4462 without one; several separated by commas are tried in turn',
     parse: parseUpstreams,
     fallback: null,
     shown: 'none: it must be named',
@@ -176,7 +176,7 @@ function parseOwn(text: string): Exclude<Listen, { kind: 'fd' }> {
 }
 
 function parseUpstreams(text: string): Address[] {
-  const servers = text.split(',').map((server) => parseAddress(server.trim()));
+  const servers = text.split(',').map((server) => parseAddress(server.trim(), 1, usualPorts.tls));
   if (servers.length > 8) throw new BadValue('at most 8 servers can be named');
   return servers;
 }

@@ -10,18 +10,22 @@ export interface Address {
   port: number;
 }
 
-/** HOST:PORT or [IPV6]:PORT. */
-export function parseAddress(text: string, leastPort = 1): Address {
-  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]+)):(\d{1,5})$/.exec(text);
+/** Where `outboard serve` and what belongs to it listen unless they are told otherwise. */
+export const usualPorts = { guests: 4460, http: 4461, tls: 4462 } as const;
+
+/** HOST:PORT or [IPV6]:PORT; with a usual port, also without `:PORT`. */
+export function parseAddress(text: string, leastPort = 1, usualPort?: number): Address {
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]+))(?::(\d{1,5}))?$/.exec(text);
   const [, six, name, digits] = match ?? [];
   const host = six ?? name;
-  const port = Number(digits);
-  if (host === undefined) {
+  const port = digits === undefined ? usualPort : Number(digits);
+  if (host === undefined || port === undefined) {
     const bare = text.split(':').length > 2 && !text.startsWith('[');
+    const without = usualPort === undefined ? '' : `; without a port it is ${usualPort}`;
     throw new BadValue(
       bare
         ? 'an IPv6 address stands in brackets, as in [::1]:4460'
-        : 'expected HOST:PORT or [IPV6]:PORT, as in 127.0.0.1:4460',
+        : `expected HOST:PORT or [IPV6]:PORT, as in 127.0.0.1:4460${without}`,
     );
   }
   if (port < leastPort || port > 65535) {
@@ -34,7 +38,10 @@ export function formatAddress({ host, port }: Address): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-/** HOST:PORT, [IPV6]:PORT or unix:/PATH, several separated by commas: as the guest library reads OUTBOARD_SERVER. */
+/**
+ * HOST:PORT, [IPV6]:PORT or unix:/PATH, several separated by commas, each without a port at the usual one: as the
+ * guest library reads OUTBOARD_SERVER.
+ */
 export function parseServers(text: string): string {
   const servers = text.split(',');
   if (servers.length > 8) throw new BadValue('at most 8 servers can be named');
@@ -43,7 +50,7 @@ export function parseServers(text: string): string {
 
 function parseServer(text: string): string {
   // With the slash: a host may be called unix.
-  if (!text.startsWith('unix:/')) return formatAddress(parseAddress(text));
+  if (!text.startsWith('unix:/')) return formatAddress(parseAddress(text, 1, usualPorts.guests));
   if (Buffer.byteLength(text) > 'unix:'.length + unixPathMost) {
     throw new BadValue(`the path of a Unix socket has at most ${unixPathMost} bytes`);
   }

@@ -77,6 +77,12 @@ t.test('status: one screen, and JSON', async (t) => {
   t.match(stdout, / 1 {8}2 {2}acme {4}train .* 1 {3}usual {2}0:100 {3}3\.5s\n/);
   t.notMatch(stdout, '␛', 'no colours where there is no terminal');
   t.equal(Math.max(...stdout.split('\n').map((line) => line.length)) <= 120, true);
+  operations.listen = ['0.0.0.0:4460', 'tls://[::]:4462', 'unix:/run/guests.sock'];
+  t.match(
+    (await cli(api, ['status'])).stdout,
+    'guests connect to gpu-1:4460, tls://gpu-1:4462, unix:/run/guests.sock\n',
+  );
+  operations.listen = ['127.0.0.1:4460'];
   const json = JSON.parse((await cli(api, ['status', '--json'])).stdout);
   t.match(json, { ...operations.view(), server: { host: 'gpu-1' } });
 
@@ -380,7 +386,10 @@ t.test('wrong usage is 2', async (t) => {
     [['status', '--jsno'], /Unknown option '--jsno'; did you mean --json\?\n/],
     [['status', '--server', 'gpu1:4460'], /Unknown option '--server': --api names the HTTP API /],
     [['status', '--api', 'gpu1:99999'], /--api gpu1:99999 is not understood: expected HOST:PORT/],
-    [['status', '--api', 'x'], /--api x is not understood: expected HOST:PORT, a URL or a socket/],
+    [
+      ['status', '--api', 'x:'],
+      /--api x: is not understood: expected HOST:PORT, a URL or a socket/,
+    ],
     [['status'], /OUTBOARD_API=ftp:\/\/x is not/, { OUTBOARD_API: 'ftp://x' }],
     [['kill'], /kill takes one SESSION/],
     [['kill', 'x'], /x is no session: a number/],

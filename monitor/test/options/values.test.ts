@@ -39,6 +39,11 @@ t.test('addresses', async (t) => {
   t.throws(() => parseAddress('host:0'), { message: 'a port is a number from 1 to 65535' });
   t.throws(() => parseAddress('host:65536'), { message: /from 1 to 65535/ });
   t.equal(parseServers('a:1, b:2'), 'a:1,b:2');
+  t.equal(parseServers('gpu1, [::1],unix'), 'gpu1:4460,[::1]:4460,unix:4460');
+  t.same(parseAddress('gpu1', 0, 4462), { host: 'gpu1', port: 4462 });
+  for (const text of ['', 'gpu1:', '[]', '[::1', '[::1]x', 'a b']) {
+    t.throws(() => parseAddress(text, 1, 4460), { message: /^expected .* it is 4460$/ }, text);
+  }
   t.throws(() => parseServers('a:1,'), { message: /^expected HOST:PORT/ });
   t.equal(parseServers('unix:/run/a:b, unix:1'), 'unix:/run/a:b,unix:1');
   t.throws(() => parseServers(`unix:/${'x'.repeat(107)}`), { message: /at most 107/ });

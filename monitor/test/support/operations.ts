@@ -130,6 +130,7 @@ export class MemoryOperations implements Operations {
   queue: QueueView[] = [waiting(2, 1)];
   tenants: TenantView[] = [tenant('acme')];
   draining = false;
+  listen = ['127.0.0.1:4460'];
   traits: string | null = null;
   readonly killed: [number, string][] = [];
   readonly lines: LogLine[] = [];
@@ -143,7 +144,7 @@ export class MemoryOperations implements Operations {
         host: 'gpu-1',
         started: '2026-01-02T03:00:00.000Z',
         now: new Date().toISOString(),
-        listen: ['127.0.0.1:4460'],
+        listen: this.listen,
         device: 'software',
         traits: this.traits,
         placement: 'worst-fit',

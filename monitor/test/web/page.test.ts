@@ -386,6 +386,11 @@ t.test('the page', needsBrowser, async (t) => {
       await live(page);
       await page.getByText('outboard run --server 127.0.0.1:4460 -- python train.py').waitFor();
       await page.getByText('listens for programs on its own machine').waitFor();
+      operations.listen = ['0.0.0.0:4460'];
+      await page.getByText('gpu-1:4460', { exact: true }).waitFor();
+      await page.getByText('outboard run --server gpu-1:4460 -- python train.py').waitFor();
+      operations.listen = ['127.0.0.1:4460'];
+      await page.getByText('127.0.0.1:4460', { exact: true }).waitFor();
       await page.getByText('Nobody waits.').waitFor();
       await page.getByText('outboard tenant add NAME --tenants FILE').waitFor();
       t.same(await violations(page), []);

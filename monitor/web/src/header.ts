@@ -1,4 +1,5 @@
 // The head of the page: which server, how the connection is, what can be done with the whole.
+import { guestAddress } from '../../src/base/guest-address.js';
 import type { View } from '../../src/base/view.js';
 import type { ConnectionState } from './connection.js';
 import { el, setAttribute, setText } from './dom.js';
@@ -129,7 +130,8 @@ export class Summary {
     this.#set('Quota', server.quota);
     const usual = [...new Set(gpus.map(({ memory }) => bytes(memory.usual)))].join(', ');
     this.#set('Session memory', `${server.sessionMemory}: ${usual || '–'} now`);
-    this.#set('Guests connect to', server.listen.join(', ') || '–');
+    const addresses = server.listen.map((one) => guestAddress(one, server.host));
+    this.#set('Guests connect to', addresses.join(', ') || '–');
   }
 
   #add(name: string, className = '') {

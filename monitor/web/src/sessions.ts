@@ -1,4 +1,5 @@
 // A row for each session: whose, where, what it has and what it gets.
+import { guestAddress } from '../../src/base/guest-address.js';
 import type { ServerView, SessionView } from '../../src/base/view.js';
 import { Sparkline } from './charts.js';
 import { el, type Shown, setAttribute, setText } from './dom.js';
@@ -62,8 +63,7 @@ export class Sessions {
   /** Where guests connect, for the advice to those who have no session yet. */
   advise({ listen, host }: ServerView) {
     const [address = 'HOST:PORT'] = listen;
-    // All addresses of a machine are none that a program can be given.
-    const server = address.replace(/^(?:0\.0\.0\.0|\[::\])(?=:\d+$)/, host);
+    const server = guestAddress(address, host);
     const here = /^(?:127\.|localhost:|\[::1\]|unix:)/.test(server);
     const from = here
       ? 'Point one at this server. It listens for programs on its own machine; --listen opens it to others:'
