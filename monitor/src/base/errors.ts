@@ -279,7 +279,12 @@ const table = {
   },
   OB_TENANT_EXISTS: {
     sentence: '%s names %s already',
-    remedy: 'Choose another name, or use `outboard tenant rotate` for a new access token.',
+    remedy:
+      'Change its limits with `outboard tenant set NAME`, get a new access token with `outboard tenant rotate NAME`, or choose another name.',
+  },
+  OB_TENANT_KIND: {
+    sentence: '%s is %s, which has no %s',
+    remedy: 'See `outboard tenant list` for which of them are tenants, and which operators.',
   },
   OB_TENANT_NOT_THERE: {
     sentence: '%s names no %s',

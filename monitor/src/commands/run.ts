@@ -83,7 +83,7 @@ export const options = {
   share: {
     env: 'OUTBOARD_SHARE',
     value: 'R[:L]',
-    help: "percent of the GPU's time, promised and at most",
+    help: "percent of the GPU's time, promised and at most: 20:60; 20 alone is 20:20, so never more than 20",
     parse: parseShare,
     fallback: null,
     shown: 'nothing promised, and all that is left over',

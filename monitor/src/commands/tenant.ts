@@ -14,8 +14,15 @@ import {
 } from '../options/options.js';
 import { formatBytes, parseBytes, parseChoice, parseCount } from '../options/values.js';
 import type { AccessToken } from '../tenants/access-token.js';
-import { addOperator, addTenant, remove, rotate } from '../tenants/edit.js';
+import { addOperator, addTenant, type Changes, change, remove, rotate } from '../tenants/edit.js';
 import { parseMoment, readTenantsFile, type TenantsContent } from '../tenants/file.js';
+
+/** What takes a limit away, or puts a property back to its default. */
+type None = 'none';
+const orNone =
+  <T>(parse: (text: string) => T) =>
+  (text: string): T | None =>
+    text === 'none' ? text : parse(text);
 
 const options = {
   tenants: {
@@ -29,85 +36,89 @@ const options = {
   sessions: {
     env: 'OUTBOARD_TENANT_SESSIONS',
     value: 'N',
-    help: 'add: sessions it may have, running and waiting',
-    parse: parseCount(0, 1_000_000, 'how many sessions,'),
+    help: 'add, set: sessions it may have, running and waiting',
+    parse: orNone(parseCount(0, 1_000_000, 'how many sessions,')),
     fallback: null,
     shown: 'no limit',
-  } satisfies Option<number | null>,
+  } satisfies Option<number | None | null>,
   memory: {
     env: 'OUTBOARD_TENANT_MEMORY',
     value: 'BYTES',
-    help: 'add: device memory of all its sessions, as in 64G',
-    parse: (text) => {
+    help: 'add, set: device memory of all its sessions, as in 64G',
+    parse: orNone((text) => {
       parseBytes(text);
       return text;
-    },
+    }),
     fallback: null,
     shown: 'no limit',
-  } satisfies Option<string | null>,
+  } satisfies Option<string | None | null>,
   share: {
     env: 'OUTBOARD_TENANT_SHARE',
     value: 'PERCENT',
-    help: 'add: GPU time promised to all its sessions; 100 is one GPU',
-    parse: parseCount(0, 100_000, 'percent'),
+    help: 'add, set: GPU time promised to all its sessions; 100 is one GPU',
+    parse: orNone(parseCount(0, 100_000, 'percent')),
     fallback: null,
     shown: 'no limit',
-  } satisfies Option<number | null>,
+  } satisfies Option<number | None | null>,
   'kernel-seconds': {
     env: 'OUTBOARD_TENANT_KERNEL_SECONDS',
     value: 'SECONDS',
-    help: 'add: how long a kernel of it may run, in place of what the server says; 0: for ever',
-    parse: parseCount(0, 7 * 24 * 3600, 'seconds'),
+    help: 'add, set: how long a kernel of it may run, in place of what the server says; 0: for ever',
+    parse: orNone(parseCount(0, 7 * 24 * 3600, 'seconds')),
     fallback: null,
     shown: 'what the server says',
-  } satisfies Option<number | null>,
+  } satisfies Option<number | None | null>,
   'idle-seconds': {
     env: 'OUTBOARD_TENANT_IDLE_SECONDS',
     value: 'SECONDS',
-    help: 'add: how long a session of it may do nothing, in place of what the server says; 0: for ever',
-    parse: parseCount(0, 7 * 24 * 3600, 'seconds'),
+    help: 'add, set: how long a session of it may do nothing, in place of what the server says; 0: for ever',
+    parse: orNone(parseCount(0, 7 * 24 * 3600, 'seconds')),
     fallback: null,
     shown: 'what the server says',
-  } satisfies Option<number | null>,
+  } satisfies Option<number | None | null>,
   gpus: {
     env: 'OUTBOARD_TENANT_GPUS',
     value: 'LIST',
-    help: 'add: the GPUs it may use: indices, UUIDs or how these begin, as in 0,GPU-4e1f',
-    parse: parseGpus,
+    help: 'add, set: the GPUs it may use: indices, UUIDs or how these begin, as in 0,GPU-4e1f',
+    parse: orNone(parseGpus),
     fallback: null,
     shown: 'all',
-  } satisfies Option<(number | string)[] | null>,
+  } satisfies Option<(number | string)[] | None | null>,
   class: {
     env: 'OUTBOARD_TENANT_CLASS',
     value: 'CLASS',
-    help: 'add: latency-strict or best-effort, which is then all it can ask for',
-    parse: parseChoice('latency-strict', 'best-effort'),
+    help: 'add, set: latency-strict or best-effort, which is then all it can ask for',
+    parse: orNone(parseChoice('latency-strict', 'best-effort')),
     fallback: null,
     shown: 'latency-strict',
-  } satisfies Option<string | null>,
+  } satisfies Option<string | None | null>,
   certificates: {
     env: 'OUTBOARD_TENANT_CERTIFICATES',
     value: 'NAMES',
-    help: 'add: names in its client certificates: CN=..., DNS=..., URI=..., separated by commas',
-    parse: (text) => text.split(',').map((name) => name.trim()),
+    help: 'add, set: names in its client certificates: CN=..., DNS=..., URI=..., separated by commas',
+    parse: orNone((text) => text.split(',').map((name) => name.trim())),
     fallback: null,
-  } satisfies Option<string[] | null>,
+  } satisfies Option<string[] | None | null>,
   'upload-cache': yesNo(
     'OUTBOARD_TENANT_UPLOAD_CACHE',
-    'add: keep what it uploads, so that the same bytes are sent once (docs/upload-cache.md)',
+    'add, set: keep what it uploads, so that the same bytes are sent once (docs/upload-cache.md)',
+  ),
+  'no-upload-cache': yesNo(
+    'OUTBOARD_TENANT_NO_UPLOAD_CACHE',
+    'set: keep nothing more of what it uploads',
   ),
   expires: {
     env: 'OUTBOARD_TENANT_EXPIRES',
     value: 'DATE',
-    help: 'add: when it is not admitted any more; rotate: when the new access token ends; as 2027-01-31 or 2027-01-31T12:00:00Z',
-    parse: parseDate,
+    help: 'add, set: when it is not admitted any more; rotate: when the new access token ends; as 2027-01-31 or 2027-01-31T12:00:00Z',
+    parse: orNone(parseDate),
     fallback: null,
     shown: 'never',
-  } satisfies Option<string | null>,
+  } satisfies Option<string | None | null>,
   operator: {
     env: 'OUTBOARD_TENANT_OPERATOR',
     value: 'RIGHTS',
-    help: 'add: not a tenant, but an operator of the HTTP API who may view or act',
+    help: 'add: not a tenant, but an operator of the HTTP API who may view or act; set: which of both',
     parse: parseChoice('view', 'act'),
     fallback: null,
   } satisfies Option<string | null>,
@@ -135,18 +146,20 @@ export const tenant: Command = {
   name: 'tenant',
   summary: 'admit tenants and operators, and give them access tokens',
   help: `Usage: outboard tenant add NAME [OPTIONS]
+       outboard tenant set NAME [OPTIONS]
        outboard tenant rotate NAME [OPTIONS]
        outboard tenant remove NAME [OPTIONS]
        outboard tenant list [OPTIONS]
 
 Changes the tenants file, which a running \`outboard serve\` takes over at once. \`add\` and
-\`rotate\` print an access token, the only time that it can be seen: the file holds its hash. Comments
-and order of the file stay. Sessions that run are left alone.
+\`rotate\` print an access token, the only time that it can be seen: the file holds its hash. \`set\` changes
+what its options name and nothing else; \`none\` takes a limit away. Comments and order of the file stay.
+Sessions that run are left alone.
 
 ${optionsHelp(options)}
 `,
   options,
-  words: ['add', 'rotate', 'remove', 'list'],
+  words: ['add', 'set', 'rotate', 'remove', 'list'],
   async run([action, ...args]) {
     const act = actions[action ?? ''];
     if (!act) {
@@ -173,11 +186,24 @@ const actions: Record<
       tell(await added(who, values), who, values);
     });
   },
+  async set(name, values) {
+    const who = required(name, 'set');
+    const changes = changesOf(values);
+    const { limits = {}, ...rest } = changes;
+    const all = Object.entries({ ...rest, ...limits });
+    if (all.length === 0) throw new UsageError('set what? Name it with an option, as --share 50');
+    await change(values.tenants, who, changes);
+    if (values.json) return print(JSON.stringify({ name: who, set: Object.fromEntries(all) }));
+    const said = all.map(([key, value]) => `${key} ${value ?? 'none'}`).join(', ');
+    process.stderr.write(`${who} has now: ${said}. Sessions that run are left alone.\n`);
+  },
   async rotate(name, values) {
     const who = required(name, 'rotate');
     const until = new Date(Date.now() + values.overlap * 1000);
     await withAccessTokenFile(values['token-file'], async () => {
-      tell(await rotate(values.tenants, who, until, values.expires), who, values);
+      const { expires } = values;
+      const ends = expires === 'none' ? null : expires;
+      tell(await rotate(values.tenants, who, until, ends), who, values);
     });
   },
   async remove(name, values) {
@@ -204,28 +230,53 @@ function required(name: string | undefined, action: string): string {
 }
 
 function added(name: string, values: TenantValues): Promise<string> {
-  const { sessions, memory, share, gpus, certificates, expires, operator } = values;
-  const { 'kernel-seconds': kernelSeconds, 'idle-seconds': idleSeconds } = values;
-  const till = expires === null ? {} : { expires };
-  if (operator !== null) {
-    const rights = operator === 'act' ? 'act' : 'view';
-    return addOperator(values.tenants, { name, rights, ...till });
+  const { rights, limits, ...rest } = without(changesOf(values));
+  if (rights !== undefined) {
+    const { expires } = rest;
+    return addOperator(values.tenants, { name, rights, ...(expires && { expires }) });
   }
-  return addTenant(values.tenants, {
-    name,
-    ...till,
-    ...(certificates === null ? {} : { certificates }),
-    ...(values.class === null ? {} : { class: values.class }),
-    ...(values['upload-cache'] ? { uploadCache: true } : {}),
-    limits: {
-      ...(sessions === null ? {} : { sessions }),
-      ...(memory === null ? {} : { memory }),
-      ...(share === null ? {} : { share }),
-      ...(kernelSeconds === null ? {} : { kernelSeconds }),
-      ...(idleSeconds === null ? {} : { idleSeconds }),
-      ...(gpus === null ? {} : { gpus }),
-    },
+  return addTenant(values.tenants, { name, ...rest, limits: limits ?? {} });
+}
+
+/** What the options say; what they do not name is not in it. Null: `none`. */
+function changesOf(values: TenantValues): Changes {
+  const limits = said({
+    sessions: values.sessions,
+    memory: values.memory,
+    share: values.share,
+    kernelSeconds: values['kernel-seconds'],
+    idleSeconds: values['idle-seconds'],
+    gpus: values.gpus,
   });
+  const { operator } = values;
+  return {
+    ...said({ expires: values.expires }),
+    ...said({ certificates: values.certificates, class: values.class }),
+    ...(values['upload-cache'] ? { uploadCache: true } : {}),
+    ...(values['no-upload-cache'] ? { uploadCache: null } : {}),
+    ...(operator === null ? {} : { rights: operator === 'act' ? 'act' : 'view' }),
+    ...(Object.keys(limits).length === 0 ? {} : { limits }),
+  };
+}
+
+type Said<T> = { [K in keyof T]?: Exclude<T[K], None> };
+
+function said<T extends object>(options: T): Said<T> {
+  const named = Object.entries(options).filter(([, value]) => value !== null);
+  return Object.fromEntries(
+    named.map(([key, value]) => [key, value === 'none' ? null : value]),
+  ) as Said<T>;
+}
+
+type Without<T> = {
+  [K in keyof T]: K extends 'limits' ? Without<T[K]> : Exclude<T[K], null>;
+};
+
+/** For one who is new, `none` is what there is anyway. */
+function without({ limits, ...rest }: Changes): Without<Changes> {
+  const there = (values: object) =>
+    Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null));
+  return { ...there(rest), ...(limits && { limits: there(limits) }) };
 }
 
 /** The access token, once: to a file that only its owner reads, or to stdout. */

@@ -80,6 +80,50 @@ export function addOperator(file: string, operator: NewOperator): Promise<string
   });
 }
 
+/** What is to change of one who is there; null: it is taken out, so that there is no limit or the default holds. */
+export interface Changes {
+  expires?: string | null;
+  /** Of tenants. */
+  certificates?: string[] | null;
+  class?: string | null;
+  uploadCache?: boolean | null;
+  limits?: { [Limit in keyof NewTenant['limits']]?: NewTenant['limits'][Limit] | null };
+  /** Of operators. */
+  rights?: 'view' | 'act';
+}
+
+/**
+ * Changes a tenant or an operator, and leaves all else of it as it is. Throws OB_TENANT_NOT_THERE, and OB_TENANT_KIND
+ * where this is no property of one of its kind.
+ */
+export function change(file: string, name: string, changes: Changes): Promise<void> {
+  const { limits = {}, ...rest } = changes;
+  return edit(file, (document) => {
+    const { entry, kind } = find(document, file, name);
+    const tenant = kind === 'tenants';
+    const foreign = tenant ? ['rights'] : ['certificates', 'class', 'uploadCache'];
+    const wrong = Object.keys(rest).find((key) => foreign.includes(key)) ?? Object.keys(limits)[0];
+    if (wrong !== undefined && (foreign.includes(wrong) || !tenant)) {
+      throw new OutboardError('OB_TENANT_KIND', name, tenant ? 'a tenant' : 'an operator', wrong);
+    }
+    for (const [key, value] of Object.entries(rest)) put(document, entry, key, value);
+    if (Object.keys(limits).length === 0) return;
+    const found = entry.get('limits');
+    const map = isMap(found) ? found : (document.createNode({}) as YAMLMap);
+    if (map !== found) entry.set('limits', map);
+    for (const [key, value] of Object.entries(limits)) put(document, map, key, value);
+    // In block style an empty map would be written as nothing, which reads as null.
+    if (map.items.length === 0) entry.delete('limits');
+  });
+}
+
+function put(document: Document, map: YAMLMap, key: string, value: unknown) {
+  if (value === null) map.delete(key);
+  // A scalar that is there keeps its comments.
+  else if (typeof value === 'object') map.set(key, document.createNode(value));
+  else map.set(key, value);
+}
+
 /** Removes a tenant or an operator. */
 export function remove(file: string, name: string): Promise<void> {
   return edit(file, (document) => {
@@ -131,17 +175,18 @@ function endOf(accessToken: YAMLMap): number {
 }
 
 interface Found {
+  kind: 'tenants' | 'operators';
   list: YAMLSeq;
   index: number;
   entry: YAMLMap;
 }
 
 function search(document: Document, name: string): Found | null {
-  for (const key of ['tenants', 'operators']) {
-    const list = document.get(key);
+  for (const kind of ['tenants', 'operators'] as const) {
+    const list = document.get(kind);
     if (!isSeq(list)) continue;
     for (const [index, entry] of list.items.entries()) {
-      if (isMap(entry) && entry.get('name') === name) return { list, index, entry };
+      if (isMap(entry) && entry.get('name') === name) return { kind, list, index, entry };
     }
   }
   return null;

@@ -49,6 +49,7 @@ t.test('version and help', async (t) => {
     t.same(cli([name, '--help']), page);
   }
   t.match(cli(['help', 'serve']).stdout, /OUTBOARD_SERVERS_PER_GPU/);
+  t.match(cli(['help', 'run']).stdout, /20 alone is 20:20/);
 });
 
 t.test('wrong usage is 2, and says what is right', async (t) => {

@@ -125,6 +125,45 @@ t.test('comments and order stay', async (t) => {
   t.equal(readFileSync(file, 'utf8'), text.slice(0, text.indexOf('  - name: music')));
 });
 
+t.test('set: what is named changes, and nothing else', async (t) => {
+  const { file, run, good } = onFile(t, commented);
+  const limits = () => readTenantsFile(file).tenants.map(({ limits }) => limits);
+  t.match(run('set', 'vision', '--share', '30', '--memory', '8G', '--gpus', '0,1'), {
+    status: 0,
+    stdout: '',
+    stderr: /^vision has now: memory 8G, share 30, gpus 0,1\. Sessions that run are left alone/,
+  });
+  t.match(limits()[0], { sessions: 4, share: 30, memory: 8n << 30n, gpus: [0, 1] });
+  t.match(JSON.parse(good('set', 'vision', '--sessions', 'none', '--share', '40', '--json')), {
+    name: 'vision',
+    set: { sessions: null, share: 40 },
+  });
+  t.match(limits()[0], { sessions: null, share: 40, memory: 8n << 30n });
+  good('set', 'vision', '--share', 'none', '--memory', 'none', '--gpus', 'none');
+  t.match(limits()[0], { sessions: null, share: null, memory: null, gpus: null });
+  t.notMatch(readFileSync(file, 'utf8'), /limits/, 'nothing empty is left');
+  good('set', 'speech', '--class', 'best-effort', '--upload-cache', '--expires', '2027-01-31');
+  const [vision, speech] = readTenantsFile(file).tenants;
+  t.match(vision, { class: 'latency-strict', accessTokens: { length: 2 } });
+  const moment = Date.UTC(2027, 0, 31);
+  t.match(speech, { class: 'best-effort', uploadCache: true, expires: moment });
+  good('set', 'speech', '--no-upload-cache', '--expires', 'none', '--idle-seconds', '60');
+  const changed = readTenantsFile(file).tenants[1];
+  t.match(changed, { uploadCache: false, expires: null, limits: { idleSeconds: 60 } });
+  const text = readFileSync(file, 'utf8');
+  for (const kept of ['# Ours.', '# night shift', "# Bob's", '# on the build machine']) {
+    t.ok(text.includes(kept), kept);
+  }
+  good('add', 'ann', '--operator', 'view');
+  good('set', 'ann', '--operator', 'act');
+  t.match(readTenantsFile(file).operators, [{ name: 'ann', rights: 'act' }]);
+  const wrong = run('set', 'ann', '--share', '5');
+  t.match(wrong, {
+    status: 3,
+    stderr: /ann is an operator, which has no share \(OB_TENANT_KIND\)/,
+  });
+});
+
 t.test('rotate: old and new hold for a while', async (t) => {
   const { file, good } = onFile(t, commented);
   const begin = Date.now();
@@ -184,7 +223,7 @@ t.test('mistakes', async (t) => {
   const { file, run } = onFile(t, commented);
   const says = (args: string[], status: number, stderr: RegExp) =>
     t.match(run(...args), { status, stdout: '', stderr }, args.join(' '));
-  says([], 2, /no action; there are add, rotate, remove, list/);
+  says([], 2, /no action; there are add, set, rotate, remove, list/);
   says(['ad', 'x'], 2, /no action ad/);
   says(['add'], 2, /a name is missing/i);
   says(['add', 'a b'], 2, /the name "a b" is not understood/);
@@ -194,7 +233,16 @@ t.test('mistakes', async (t) => {
   says(['add', 'a', '--expires', 'soon'], 2, /expected a day/);
   says(['rotate', 'vision', '--overlap', 'long'], 2, /expected a time/);
   says(['list', 'vision'], 2, /list takes no name/);
-  says(['add', 'vision'], 3, /names vision already \(OB_TENANT_EXISTS\)/);
+  says(
+    ['add', 'vision'],
+    3,
+    /names vision already \(OB_TENANT_EXISTS\)\n.*`outboard tenant set NAME`/,
+  );
+  says(['set', 'vision'], 2, /set what\? Name it with an option/);
+  says(['set', 'nobody', '--share', '5'], 3, /names no nobody \(OB_TENANT_NOT_THERE\)/);
+  says(['set', 'vision', '--share', 'x'], 2, /--share x is not understood: expected percent/);
+  says(['set', 'vision', '--operator', 'act'], 3, /vision is a tenant, which has no rights/);
+  says(['set', 'vision', '--certificates', 'x'], 3, /certificates\[0\]: .*OB_TENANTS_FILE/s);
   says(['remove', 'nobody'], 3, /names no nobody \(OB_TENANT_NOT_THERE\)/);
   says(['add', 'a', '--certificates', 'x'], 3, /certificates\[0\]: expected .*OB_TENANTS_FILE/s);
   says(['list', '--tenants', '/no/such'], 3, /ENOENT.*OB_TENANTS_FILE/s);
