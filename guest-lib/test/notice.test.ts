@@ -66,6 +66,39 @@ t.test('no device is visible', async (t) => {
   t.match(await visible(''), /^outboard: CUDA_VISIBLE_DEVICES is empty: no device is visible.*\n$/);
 });
 
+t.test('off a terminal a wait is said when it has become one, and when it is over', async (t) => {
+  let admit = () => {};
+  let queued = () => {};
+  const server = await scriptedServer(async (socket, hello) => {
+    const said = await hello;
+    socket.write(encodeAnswer({ queued: { position: 2 } }));
+    queued();
+    admit = () => socket.write(encodeAnswer({ welcome: welcome(said) }));
+  });
+  t.teardown(() => server.stop());
+  const env = { OUTBOARD_SERVER: server.address };
+  const waits = async (more: Record<string, string>, until: (said: Promise<void>) => unknown) => {
+    const there = new Promise<void>((resolve) => {
+      queued = resolve;
+    });
+    const child = start('init', { ...env, ...more });
+    const told = new Promise<void>((resolve) => {
+      child.stderr?.on('data', (text) => /place 2/.test(text) && resolve());
+    });
+    const result = ended(child);
+    await there;
+    await until(told);
+    admit();
+    return (await result).stderr;
+  };
+  const run = () => ({ OUTBOARD_NOTICES: notices(t) });
+  t.match(
+    await waits(run(), (told) => told),
+    /^outboard: waiting for a GPU: place 2 in the queue\noutboard: the wait is over: a GPU is there after \d+ seconds\n$/,
+  );
+  t.equal(await waits(run(), () => {}), '', 'a moment is not worth a line');
+});
+
 /** Some more signals have come to it, each of which it tells by a dot. */
 function ticked(child: ChildProcess): Promise<void> {
   return new Promise((resolve) => {

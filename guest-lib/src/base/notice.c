@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/place.h"
+#include "setup/clock.h"
 #include "setup/environment.h"
 
 static char folder[256];
@@ -84,10 +86,28 @@ void notice_at_end(const char *name, const char *text) {
   errno = saved;
 }
 
+static struct place place;
+
 void notice_place(unsigned position) {
   log_info("waiting for a free slot: position %u", position);
-  if (!wanted || !isatty(2)) return;
-  char text[80];
+  if (!wanted) return;
+  if (!isatty(2)) {
+    place_note(&place, position, clock_ms());
+    return;
+  }
+  char text[PLACE_TEXT];
   int length = snprintf(text, sizeof text, "waiting for a GPU: place %u in the queue", position);
   write_line(text, (size_t)length);
+}
+
+int64_t notice_due_at(void) { return place_due(&place); }
+
+void notice_due(void) {
+  char text[PLACE_TEXT];
+  if (place_say(&place, clock_ms(), text)) write_line(text, strlen(text));
+}
+
+void notice_waited(_Bool well) {
+  char text[PLACE_TEXT];
+  if (place_end(&place, clock_ms(), text) && well) write_line(text, strlen(text));
 }

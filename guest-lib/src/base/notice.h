@@ -5,6 +5,8 @@
 #ifndef OUTBOARD_NOTICE_H
 #define OUTBOARD_NOTICE_H
 
+#include <stdint.h>
+
 #include "setup/log.h"
 
 // Reads the environment, and notes in the folder that a process of the run makes CUDA calls. To be
@@ -21,7 +23,14 @@ void notice(enum log_level level, const char *format, ...) __attribute__((format
 // run. `name` is that of a file in the folder.
 void notice_at_end(const char *name, const char *text);
 
-// Logs a place in the queue, and says it each time where stderr is a terminal.
+// Logs a place in the queue, and says it each time where stderr is a terminal; elsewhere as
+// base/place.h has it, in the three functions that follow. For one thread at a time.
 void notice_place(unsigned position);
+// From when on, as clock_ms() has it, notice_due is to be called unless the place changes before;
+// below 0: never.
+int64_t notice_due_at(void);
+void notice_due(void);
+// The wait is over, if there was one: with a GPU, or without one, which others say.
+void notice_waited(_Bool well);
 
 #endif

@@ -2,6 +2,7 @@
 #include "driver/attach.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -246,6 +247,15 @@ static void begin(void) {
   notice_open();
 }
 
+// Until the server has something to say, and says meanwhile what is to be said of the wait.
+static CUresult wait_in_queue(struct session *session) {
+  int error;
+  while ((error = wait_for(connection_fd(session), POLLIN, notice_due_at())) == ETIMEDOUT)
+    notice_due();
+  // What else is wrong with the socket is for who reads from it.
+  return error == EINTR ? interrupted() : CUDA_SUCCESS;
+}
+
 // Connects a session to the first of the servers that answers, says Hello, waits in the queue, and
 // takes the Welcome or the refusal.
 static CUresult attach_session(struct session *session, const struct config *config,
@@ -266,8 +276,10 @@ static CUresult attach_session(struct session *session, const struct config *con
     else
       notice_place(queued->position);
     trace_step(STEP_QUEUED, answer_message.body.queued.position);
-    result = read_answer(session, -1);
+    result = wait_in_queue(session);
+    if (!result) result = read_answer(session, -1);
   }
+  notice_waited(!result && answer_message.which_body == outboard_Answer_welcome_tag);
   if (!result)
     result = answer_message.which_body == outboard_Answer_refusal_tag
                  ? take_refusal()

@@ -130,8 +130,9 @@ Runs PROGRAM with Outboard's library in the place of the CUDA driver. It keeps t
 gets the signals that this command gets, and its exit code becomes ours: 128+N if signal N ended
 it, 127 if there is no such program, 126 if it cannot be executed.
 
-Why it has no GPU, or loses it, is said on stderr, once for all its processes; on a terminal also
-its place while it waits for one, and at its end that it wanted more memory than its session has.
+Why it has no GPU, or loses it, is said on stderr, once for all its processes; also its place while it
+waits for one (off a terminal after a second, then large steps, a line a minute at most, and that the
+wait is over), and at its end that it wanted more memory than its session has.
 With --log the log says so, and \`--log off\` says nothing. If
 nothing works: \`outboard doctor\`.
 
