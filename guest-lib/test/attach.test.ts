@@ -1,5 +1,6 @@
 // The first CUDA call, with servers of all kinds and environments of all kinds: the CUresult that
 // the program gets, the line in the log, and silence without OUTBOARD_LOG.
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -7,7 +8,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { encodeAnswer, preface, wire } from '../../api-server/src/control.js';
-import { type Environment, ended, printed, run, start } from './support/client.js';
+import { guestLibrary } from '../../test/support/paths.js';
+import { client, type Environment, ended, printed, run, start } from './support/client.js';
 import { encodeAnswerOf, type Script, scriptedServer, welcome } from './support/scripted-server.js';
 
 async function freePort(): Promise<number> {
@@ -380,6 +382,18 @@ t.test('a Welcome', async (t) => {
   t.match(traced.stderr, /waiting for a free slot: position 1/);
   t.match(traced.stderr, /session 1: 1 device\(s\), 1024 MiB, server test/);
   t.notMatch(traced.stderr, 'a-secret-token', 'the token is not logged');
+});
+
+t.test('an interpreter is called by its script', async (t) => {
+  const server = await scriptedServer(async (socket, hello) => {
+    socket.write(encodeAnswer({ welcome: welcome(await hello) }));
+  });
+  t.teardown(() => server.stop());
+  const env = { ...process.env, LD_LIBRARY_PATH: path.dirname(guestLibrary) };
+  const asked = { ...env, OUTBOARD_SERVER: server.address };
+  const child = spawn(client, ['init'], { argv0: 'python3.11', env: asked, stdio: 'pipe' });
+  t.match(await ended(child), { code: 0 });
+  t.match(server.hellos, [{ program: 'init' }], 'what stands where a script does');
 });
 
 t.test('several GPUs: a connection for each ticket', async (t) => {

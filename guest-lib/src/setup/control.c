@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "setup/log.h"
+#include "setup/program.h"
 
 _Static_assert(pb_arraysize(outboard_Welcome, devices) == DEVICES_MAX &&
                    pb_arraysize(outboard_Device, attributes) == DEVICE_ATTRIBUTES_MAX &&
@@ -17,7 +18,7 @@ _Static_assert(pb_arraysize(outboard_Welcome, devices) == DEVICES_MAX &&
 
 void control_hello(outboard_Hello *hello, const struct config *config) {
   memset(hello, 0, sizeof *hello);
-  strncpy(hello->program, program_invocation_short_name, sizeof hello->program - 1);
+  program_name(hello->program, sizeof hello->program);
   gethostname(hello->host, sizeof hello->host - 1);
   strcpy(hello->guest_version, GUEST_VERSION);
   strcpy(hello->token, config->access_token);

@@ -53,7 +53,7 @@ export const options = {
     help: 'what the function is called, for people and policies',
     parse: parseName,
     fallback: null,
-    shown: "the program's name",
+    shown: "the program's name, of Python and the like that of the script or module",
   } satisfies Option<string | null>,
   class: {
     env: 'OUTBOARD_CLASS',
