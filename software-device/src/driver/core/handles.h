@@ -2,6 +2,8 @@
 // followed, so that a stale or made-up one is an error and not a crash.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <shared_mutex>
@@ -31,6 +33,7 @@ enum class Kind : uint8_t {
   kGraphNode,
   kGraphExec,
   kUserObject,
+  kCount,
 };
 
 class Object {
@@ -77,7 +80,13 @@ class Handles {
   struct Slot {
     std::shared_ptr<Object> object;
     uint32_t generation = 0;
-    Kind kind = Kind::kNone;
+  };
+
+  // Those of a kind have a table of their own: kernels hold numbers of textures and surfaces, and
+  // these depend on nothing but how many of them there were before.
+  struct Table {
+    std::vector<Slot> slots;
+    std::vector<uint32_t> free;
   };
 
   static uint64_t number(uint64_t handle) { return handle; }
@@ -86,11 +95,10 @@ class Handles {
   uint64_t add(Kind kind, std::shared_ptr<Object> object);
   std::shared_ptr<Object> look_up(Kind kind, uint64_t handle) const;
   std::shared_ptr<Object> take(Kind kind, uint64_t handle);
-  static bool matches(const Slot &slot, Kind kind, uint64_t handle);
+  static bool matches(const Slot &slot, uint64_t handle);
 
   mutable std::shared_mutex mutex_;
-  std::vector<Slot> slots_;
-  std::vector<uint32_t> free_;
+  std::array<Table, static_cast<size_t>(Kind::kCount)> tables_;
 };
 
 }  // namespace softdev::driver

@@ -7,10 +7,11 @@
 
 namespace softdev::driver {
 
-std::unique_ptr<Arena> Arena::create(uint64_t window, PhysicalMemory *physical, Checks checks) {
+std::unique_ptr<Arena> Arena::create(uint64_t window, PhysicalMemory *physical, Checks checks,
+                                     uint64_t at) {
   // Address space may be limited (ulimit -v): take less then.
   for (; window >= kGranule * 16; window /= 2) {
-    uint64_t base = reserve_addresses(window, kGranule);
+    uint64_t base = reserve_addresses(window, kGranule, at);
     if (!base) continue;
     auto granules = std::make_unique<Granules>(base, window);
     if (!granules->valid()) {

@@ -22,8 +22,10 @@ enum class Checks : uint8_t { kExact, kPages };
 // Not thread-safe: Memory holds its lock.
 class Arena {
  public:
-  // Without physical memory, the arena is of host memory and has no limit of its own.
-  static std::unique_ptr<Arena> create(uint64_t window, PhysicalMemory *physical, Checks checks);
+  // Without physical memory, the arena is of host memory and has no limit of its own. `at`: the
+  // addresses begin there, or null is returned; 0: anywhere.
+  static std::unique_ptr<Arena> create(uint64_t window, PhysicalMemory *physical, Checks checks,
+                                       uint64_t at = 0);
 
   // 0 when there is no room. `align` is a power of two, at most a granule; `flags` says what
   // kernels may do there.
@@ -49,6 +51,8 @@ class Arena {
   // Where the granules of [address, address + size) lie in the device's file, in order.
   std::vector<Extent> extents_of(uint64_t address, uint64_t size) const;
 
+  // Whether nothing is allocated, nor was. Only for an arena over physical memory.
+  bool untouched() const { return extents_.empty(); }
   const Granules &granules() const { return *granules_; }
   bool contains(uint64_t address) const {
     return address - granules_->window().base < granules_->window().size;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "cuda_driver.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 constexpr uint64_t kSmallestWindow = uint64_t{64} << 30, kHostWindow = uint64_t{1} << 40;
 constexpr uint64_t kHostPage = 4096;
+// Of the first context's memory. Below where processes map things, from whichever end they begin.
+constexpr uint64_t kFirstArena = uint64_t{1} << 45;
 
 // Whether the program's pages [first, end) are mapped, and at least the outer ones readable, or
 // writable too: the kernel finds the holes when it has nothing to write back, and says what cannot
@@ -58,6 +61,21 @@ bool Memory::create(const std::vector<uint64_t> &devices, bool residue, uint64_t
     devices_.push_back(std::move(device));
   }
   return true;
+}
+
+void Memory::begin_context(int device) {
+  std::unique_lock guard(mutex_);
+  if (std::exchange(had_context_, true)) return;
+  PerDevice &at = devices_[static_cast<size_t>(device)];
+  if (!at.arena->untouched()) return;
+  std::shared_ptr<Arena> fixed =
+      Arena::create(at.arena->granules().window().size, at.physical.get(), checks_, kFirstArena);
+  if (!fixed) return;
+  const Window old = at.arena->granules().window();
+  at.space->remove(&at.arena->granules());
+  at.arena = std::move(fixed);
+  at.space->add(window_of(at.arena));
+  release_addresses(old.base, old.size);
 }
 
 uint64_t Memory::free_bytes(int device) const {

@@ -81,6 +81,11 @@ class Memory {
   bool create(const std::vector<uint64_t> &devices, bool residue, uint64_t granularity,
               Checks checks);
   uint64_t granularity() const { return granularity_; }
+  // To be called when a context begins. What the first one of the process allocates, variables of
+  // modules above all, has the same addresses in every process that allocates the same in the same
+  // order, on whatever device: kernels may keep such addresses in memory that is copied elsewhere.
+  // Where others have those addresses already, it has any.
+  void begin_context(int device);
 
   PhysicalMemory &physical(int device) { return *devices_[static_cast<size_t>(device)].physical; }
   Space &space(int device) { return *devices_[static_cast<size_t>(device)].space; }
@@ -206,6 +211,7 @@ class Memory {
   uint64_t refused_ = 0;                             // bytes last asked for that were not there
   uint64_t next_id_ = 1;
   std::atomic<uint64_t> removals_{0};
+  bool had_context_ = false;
 };
 
 }  // namespace softdev::driver
