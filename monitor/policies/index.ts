@@ -1,5 +1,8 @@
 // All policies by name, as the configuration names them. A new one is one line here.
 
+import { drain } from './migration/drain.js';
+import { imbalance } from './migration/imbalance.js';
+import type { MigrationPolicy } from './migration.js';
 import { bestFit } from './placement/best-fit.js';
 import { dilu as diluPlacement } from './placement/dilu.js';
 import { pack } from './placement/pack.js';
@@ -22,6 +25,12 @@ export const placementPolicies: ReadonlyMap<string, PlacementPolicy> = byName([
   spread,
   pack,
   diluPlacement,
+]);
+
+/** No server runs them yet (docs/moving.md). */
+export const migrationPolicies: ReadonlyMap<string, MigrationPolicy<unknown>> = byName([
+  drain as MigrationPolicy<unknown>,
+  imbalance as MigrationPolicy<unknown>,
 ]);
 
 /** `parameters`: of the GPU they are for. */
