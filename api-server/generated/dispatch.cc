@@ -36,6 +36,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuCtxSetLimit>();
       if (!q) return;
       if (!in.end()) return;
+      s.recipes().changed({static_cast<uint64_t>(h->op), static_cast<uint64_t>(q->limit), static_cast<uint64_t>(0)}, h);
       return handle_cuCtxSetLimit(s, *q);
     }
     case WIRE_cuCtxSynchronize: {
@@ -48,6 +49,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuStreamCreateWithPriority>();
       if (!q) return;
       if (!in.end()) return;
+      s.recipes().made(q->phStream, h);
       CUstream phStream_object = nullptr;
       if (!s.objects().can_mint<CUstream>(q->phStream)) return s.violation("handle phStream of cuStreamCreateWithPriority cannot be minted");
       if (!s.has_room<CUstream>()) return s.posted(h->op, CUDA_ERROR_OUT_OF_MEMORY);
@@ -60,6 +62,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuStreamDestroy_v2>();
       if (!q) return;
       if (!in.end()) return;
+      s.recipes().ended(q->hStream);
       CUstream hStream_object;
       if (!s.objects().take(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       CUresult result = s.objects().retire(hStream_object);
@@ -95,6 +98,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuEventCreate>();
       if (!q) return;
       if (!in.end()) return;
+      s.recipes().made(q->phEvent, h);
       CUevent phEvent_object = nullptr;
       if (!s.objects().can_mint<CUevent>(q->phEvent)) return s.violation("handle phEvent of cuEventCreate cannot be minted");
       if (!s.has_room<CUevent>()) return s.posted(h->op, CUDA_ERROR_OUT_OF_MEMORY);
@@ -107,6 +111,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuEventDestroy_v2>();
       if (!q) return;
       if (!in.end()) return;
+      s.recipes().ended(q->hEvent);
       CUevent hEvent_object;
       if (!s.objects().take(q->hEvent, &hEvent_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       CUresult result = s.objects().retire(hEvent_object);
@@ -239,6 +244,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuFuncSetAttribute>();
       if (!q) return;
       if (!in.end()) return;
+      s.recipes().changed({static_cast<uint64_t>(h->op), static_cast<uint64_t>(q->hfunc), static_cast<uint64_t>(q->attrib)}, h);
       CUfunction hfunc_object;
       if (!s.objects().find(q->hfunc, &hfunc_object)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_HANDLE);
       if (static_cast<uint32_t>(q->attrib) > static_cast<uint32_t>(CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_VALUE);
@@ -250,6 +256,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuFuncSetCacheConfig>();
       if (!q) return;
       if (!in.end()) return;
+      s.recipes().changed({static_cast<uint64_t>(h->op), static_cast<uint64_t>(q->hfunc), static_cast<uint64_t>(0)}, h);
       CUfunction hfunc_object;
       if (!s.objects().find(q->hfunc, &hfunc_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       if (static_cast<uint32_t>(q->config) > static_cast<uint32_t>(CU_FUNC_CACHE_PREFER_EQUAL)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
@@ -321,12 +328,14 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_ModuleLoad>();
       if (!q) return;
       if (!in.end()) return;
+      s.recipes().made(q->module, h);
       return handle_ModuleLoad(s, *q);
     }
     case WIRE_ModuleUnload: {
       const auto *q = in.body<wire_ModuleUnload>();
       if (!q) return;
       if (!in.end()) return;
+      s.recipes().ended(q->module);
       return handle_ModuleUnload(s, *q);
     }
     case WIRE_ModuleGlobal: {
@@ -341,6 +350,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       std::span<const uint8_t> name = in.blob(q->name_size);
       if (!in.end()) return;
+      s.recipes().made(q->function, h);
       return handle_FunctionGet(s, *q, name);
     }
     case WIRE_FunctionFind: {
@@ -379,12 +389,14 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_PagesUpload>();
       if (!q) return;
       if (!in.bulk(q->length)) return;
+      const Hindered hindered(s, Hindrance::kManagedMemory);
       return handle_PagesUpload(s, *q, Starts<Work::kCopy>(s.gate()));
     }
     case WIRE_PagesFetch: {
       const auto *q = in.body<wire_PagesFetch>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kManagedMemory);
       return handle_PagesFetch(s, *q, Starts<Work::kCopy>(s.gate()));
     }
     case WIRE_PagesChanged: {
@@ -392,12 +404,14 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       std::span<const uint8_t> hashes = in.blob(q->hashes_size);
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kManagedMemory);
       return handle_PagesChanged(s, *q, hashes, Starts<Work::kCopy>(s.gate()));
     }
     case WIRE_GraphBuild: {
       const auto *q = in.body<wire_GraphBuild>();
       if (!q) return;
       if (!in.bulk(q->length)) return;
+      const Hindered hindered(s, Hindrance::kGraphs);
       return handle_GraphBuild(s, *q);
     }
     case WIRE_GraphLaunch: {
@@ -422,36 +436,42 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_GraphDestroy>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kGraphs);
       return handle_GraphDestroy(s, *q);
     }
     case WIRE_GraphCondition: {
       const auto *q = in.body<wire_GraphCondition>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kGraphs);
       return handle_GraphCondition(s, *q);
     }
     case WIRE_GraphForget: {
       const auto *q = in.body<wire_GraphForget>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kGraphs);
       return handle_GraphForget(s, *q);
     }
     case WIRE_ArrayCreate: {
       const auto *q = in.body<wire_ArrayCreate>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kArrays);
       return handle_ArrayCreate(s, *q);
     }
     case WIRE_ArrayLevel: {
       const auto *q = in.body<wire_ArrayLevel>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kArrays);
       return handle_ArrayLevel(s, *q);
     }
     case WIRE_ArrayDestroy: {
       const auto *q = in.body<wire_ArrayDestroy>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kArrays);
       return handle_ArrayDestroy(s, *q);
     }
     case WIRE_BoxUpload: {
@@ -478,18 +498,21 @@ void dispatch(Session &s, FrameReader &in) {
       std::span<const uint8_t> texture = in.blob(q->texture_size);
       std::span<const uint8_t> view = in.blob(q->view_size);
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kTextures);
       return handle_TextureCreate(s, *q, texture, view);
     }
     case WIRE_TextureDestroy: {
       const auto *q = in.body<wire_TextureDestroy>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kTextures);
       return handle_TextureDestroy(s, *q);
     }
     case WIRE_SurfaceCreate: {
       const auto *q = in.body<wire_SurfaceCreate>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kTextures);
       return handle_SurfaceCreate(s, *q);
     }
     case WIRE_ReferenceGet: {
@@ -497,6 +520,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       std::span<const uint8_t> name = in.blob(q->name_size);
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kTextureReferences);
       return handle_ReferenceGet(s, *q, name);
     }
     case WIRE_TextureReferenceSet: {
@@ -504,12 +528,14 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       std::span<const uint8_t> texture = in.blob(q->texture_size);
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kTextureReferences);
       return handle_TextureReferenceSet(s, *q, texture);
     }
     case WIRE_SurfaceReferenceSet: {
       const auto *q = in.body<wire_SurfaceReferenceSet>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kTextureReferences);
       return handle_SurfaceReferenceSet(s, *q);
     }
     case WIRE_TensorMapEncode: {
@@ -550,6 +576,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       std::span<const uint8_t> value = in.blob(q->value_size);
       if (!in.end()) return;
+      s.recipes().changed({static_cast<uint64_t>(h->op), static_cast<uint64_t>(q->stream), static_cast<uint64_t>(q->attribute)}, h);
       return handle_StreamAttribute(s, *q, value);
     }
     case WIRE_ContextRecord: {
@@ -568,6 +595,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_LimitSet>();
       if (!q) return;
       if (!in.end()) return;
+      s.recipes().changed({static_cast<uint64_t>(h->op), static_cast<uint64_t>(q->limit), static_cast<uint64_t>(0)}, h);
       return handle_LimitSet(s, *q);
     }
     case WIRE_ModuleOpen: {
@@ -575,6 +603,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       std::span<const uint8_t> options = in.blob(q->options_size);
       if (!in.end()) return;
+      s.recipes().made(q->module, h);
       return handle_ModuleOpen(s, *q, options);
     }
     case WIRE_FunctionDescribe: {
@@ -587,6 +616,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_FunctionSet>();
       if (!q) return;
       if (!in.end()) return;
+      s.recipes().changed({static_cast<uint64_t>(h->op), static_cast<uint64_t>(q->function), static_cast<uint64_t>(q->attribute)}, h);
       return handle_FunctionSet(s, *q);
     }
     case WIRE_Occupancies: {
@@ -615,54 +645,63 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_MemoryCreate>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kMemoryPieces);
       return handle_MemoryCreate(s, *q);
     }
     case WIRE_MemoryRelease: {
       const auto *q = in.body<wire_MemoryRelease>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kMemoryPieces);
       return handle_MemoryRelease(s, *q);
     }
     case WIRE_MemoryPlace: {
       const auto *q = in.body<wire_MemoryPlace>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kMemoryPieces);
       return handle_MemoryPlace(s, *q);
     }
     case WIRE_MemoryDisplace: {
       const auto *q = in.body<wire_MemoryDisplace>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kMemoryPieces);
       return handle_MemoryDisplace(s, *q);
     }
     case WIRE_MemoryAccess: {
       const auto *q = in.body<wire_MemoryAccess>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kMemoryPieces);
       return handle_MemoryAccess(s, *q);
     }
     case WIRE_MemoryExport: {
       const auto *q = in.body<wire_MemoryExport>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kShared);
       return handle_MemoryExport(s, *q);
     }
     case WIRE_MemoryImport: {
       const auto *q = in.body<wire_MemoryImport>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kShared);
       return handle_MemoryImport(s, *q);
     }
     case WIRE_EventExport: {
       const auto *q = in.body<wire_EventExport>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kShared);
       return handle_EventExport(s, *q);
     }
     case WIRE_EventImport: {
       const auto *q = in.body<wire_EventImport>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kShared);
       return handle_EventImport(s, *q);
     }
     case WIRE_Acknowledge: {
@@ -676,6 +715,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       std::span<const uint8_t> options = in.blob(q->options_size);
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kLinks);
       return handle_LinkCreate(s, *q, options);
     }
     case WIRE_LinkAdd: {
@@ -684,24 +724,28 @@ void dispatch(Session &s, FrameReader &in) {
       std::span<const uint8_t> options = in.blob(q->options_size);
       std::span<const uint8_t> name = in.blob(q->name_size);
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kLinks);
       return handle_LinkAdd(s, *q, options, name);
     }
     case WIRE_LinkComplete: {
       const auto *q = in.body<wire_LinkComplete>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kLinks);
       return handle_LinkComplete(s, *q);
     }
     case WIRE_LinkFetch: {
       const auto *q = in.body<wire_LinkFetch>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kLinks);
       return handle_LinkFetch(s, *q);
     }
     case WIRE_LinkDestroy: {
       const auto *q = in.body<wire_LinkDestroy>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kLinks);
       return handle_LinkDestroy(s, *q);
     }
     case WIRE_UploadAsk: {
@@ -721,36 +765,42 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_PeerOffer>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kPeers);
       return handle_PeerOffer(s, *q);
     }
     case WIRE_PeerJoin: {
       const auto *q = in.body<wire_PeerJoin>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kPeers);
       return handle_PeerJoin(s, *q);
     }
     case WIRE_PeerLend: {
       const auto *q = in.body<wire_PeerLend>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kPeers);
       return handle_PeerLend(s, *q);
     }
     case WIRE_PeerMap: {
       const auto *q = in.body<wire_PeerMap>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kPeers);
       return handle_PeerMap(s, *q);
     }
     case WIRE_PeerUnmap: {
       const auto *q = in.body<wire_PeerUnmap>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kPeers);
       return handle_PeerUnmap(s, *q);
     }
     case WIRE_RegionOpen: {
       const auto *q = in.body<wire_RegionOpen>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kRegion);
       return handle_RegionOpen(s, *q);
     }
     case WIRE_RegionUpload: {
@@ -781,12 +831,14 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_ModuleTake>();
       if (!q) return;
       if (!in.end()) return;
+      s.recipes().made(q->module, h);
       return handle_ModuleTake(s, *q);
     }
     case WIRE_PinnedMap: {
       const auto *q = in.body<wire_PinnedMap>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kMappedHostMemory);
       return handle_PinnedMap(s, *q);
     }
     case WIRE_MemoryRoom: {

@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
+import { hindrances } from '../generated/hindrances.js';
 import type { DeviceSensors, ExpectedModule, Peer } from './control.js';
 
 /** One device of the driver library, opened: context retained, window reserved. Opaque. */
@@ -162,8 +163,14 @@ export const counterNames = [
   'cachedUploads',
   'cachedBytes',
   'pinnedMemory',
+  'hindrances',
 ] as const;
 export type CounterName = (typeof counterNames)[number];
+
+/** What keeps a session from going on on another GPU, by the counter `hindrances` (docs/moving.md). */
+export function hindrancesOf(bits: bigint): string[] {
+  return hindrances.filter((_, bit) => (bits >> BigInt(bit)) & 1n).map(({ name }) => name);
+}
 
 /** Kernels that are told of, and characters of a name that leaves the process. */
 export const kernelsMost = 100;

@@ -5,6 +5,7 @@ import { banner } from './banner.js';
 import { addressSize } from './emit-guest.js';
 import { asks, isBlob, wireField } from './emit-wire.js';
 import { type Facts, sinceWhen } from './facts.js';
+import { type Moving, noted } from './moving.js';
 
 /** Argument of the driver call for one parameter, once checked. */
 function argument(p: Parameter, command: Command): string {
@@ -98,7 +99,7 @@ function generatedCase(command: Command, all: Parameter[]): string {
   return `${text}      return s.posted(h->op, result);\n`;
 }
 
-function dispatchCase(command: Command, api: Api): string {
+function dispatchCase(command: Command, api: Api, moving: Moving): string {
   const call = api.calls.find((c) => c.name === command.name);
   const all = command.call && call ? call.parameters : command.parameters;
   const blobs = command.parameters.filter(isBlob);
@@ -107,6 +108,7 @@ function dispatchCase(command: Command, api: Api): string {
     text += `      std::span<const uint8_t> ${b.name} = in.blob(q->${wireField(b)});\n`;
   if (command.bulk) text += '      if (!in.bulk(q->length)) return;\n';
   else text += '      if (!in.end()) return;\n';
+  text += noted(command, moving);
   if (command.server === 'hand') {
     text += `      return handle_${command.name}(${['s', '*q', ...blobs.map((b) => b.name), ...(command.starts ? [`${starts(command)}(s.gate())`] : [])].join(', ')});\n`;
   } else {
@@ -153,7 +155,7 @@ ${hand.map(prototype).join('')}
 `;
 }
 
-export function emitDispatch(api: Api): string {
+export function emitDispatch(api: Api, moving: Moving): string {
   return `${banner('emit-server.ts', 'proto/api')}
 #include "dispatch.h"
 
@@ -183,7 +185,7 @@ ${api.commands
 void dispatch(Session &s, FrameReader &in) {
   const wire_header *h = in.header();
   switch (h->op) {
-${api.commands.map((command) => located(command, (c) => dispatchCase(c, api))).join('')}    default:
+${api.commands.map((command) => located(command, (c) => dispatchCase(c, api, moving))).join('')}    default:
       return s.violation("unknown command");
   }
 }

@@ -25,6 +25,7 @@ import {
 import { emitWire } from './emit-wire.js';
 import { type Facts, readFacts } from './facts.js';
 import { emitIds, type Ids, readIds, recordIds } from './ids.js';
+import { emitHindrances, emitMoving, type Moving, readMoving } from './moving.js';
 import { type NvmlApi, type NvmlFacts, readNvmlApi, readNvmlFacts } from './nvml-api.js';
 
 /** Repository root, from build/js/proto/generator/. */
@@ -35,6 +36,7 @@ export function texts(
   facts: Facts,
   api: Api,
   recorded: Ids,
+  moving: Moving,
   callers: Callers = {},
 ): Map<string, string> {
   return new Map([
@@ -58,7 +60,9 @@ export function texts(
     ['guest-lib/generated/guest_calls.h', emitGuestHeader(api)],
     ['guest-lib/generated/guest_entries.c', emitGuestEntries(api)],
     ['api-server/generated/dispatch.h', emitDispatchHeader(api)],
-    ['api-server/generated/dispatch.cc', emitDispatch(api)],
+    ['api-server/generated/dispatch.cc', emitDispatch(api, moving)],
+    ['api-server/generated/moving.h', emitMoving(moving)],
+    ['api-server/generated/hindrances.ts', emitHindrances(moving)],
     ['api-server/generated/driver_calls.h', emitDriverCalls(api)],
     ['api-server/generated/driver_versions.h', emitDriverVersions(facts)],
     ['docs/coverage.md', emitCoverage(facts, api, callers)],
@@ -101,8 +105,9 @@ function generate(): Map<string, string> {
   const folder = path.join(root, 'proto/api');
   const nvml = readNvmlFacts(path.join(root, 'proto/facts/nvml-13.5.json'));
   const api = readApi(folder, facts);
+  const moving = readMoving(path.join(root, 'proto/moving.yaml'), api);
   return new Map([
-    ...texts(facts, api, readIds(path.join(folder, 'ids.json')), readCallers()),
+    ...texts(facts, api, readIds(path.join(folder, 'ids.json')), moving, readCallers()),
     ...symbolTexts(facts, api),
     ...nvmlTexts(nvml, readNvmlApi(path.join(root, 'proto/api-nvml'), nvml)),
   ]);

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { readApi } from '../generator/api.js';
 import { readFacts } from '../generator/facts.js';
 import { root, texts } from '../generator/main.js';
+import { readMoving } from '../generator/moving.js';
 
 export const data = path.join(root, 'proto', 'test', 'data');
 const committed = path.join(data, 'generated');
@@ -14,7 +15,8 @@ const committed = path.join(data, 'generated');
 export function goldenFiles(): { file: string; generated: string; expected: string | null }[] {
   const facts = readFacts(path.join(data, 'facts.json'));
   const api = readApi(path.join(data, 'api'), facts);
-  return [...texts(facts, api, {})].map(([file, generated]) => {
+  const moving = readMoving(path.join(data, 'moving.yaml'), api);
+  return [...texts(facts, api, {}, moving)].map(([file, generated]) => {
     const full = path.join(committed, file);
     return { file, generated, expected: existsSync(full) ? readFileSync(full, 'utf8') : null };
   });

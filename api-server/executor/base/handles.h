@@ -2,6 +2,7 @@
 // the numbers, so each is checked, and an index beyond the limit is refused before the table grows.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@ class HandleTable {
   void keep(uint64_t handle, T object) {
     const uint32_t index = wire_handle_index(handle);
     if (index >= entries_.size()) entries_.resize(index + 1);
+    if (!entries_[index].live) ++live_;
     entries_[index] = {std::move(object), wire_handle_generation(handle), true, true};
   }
 
@@ -46,6 +48,7 @@ class HandleTable {
     *object = std::move(*found);
     *found = T{};
     entries_[wire_handle_index(handle)].live = false;
+    --live_;
     return true;
   }
 
@@ -64,9 +67,13 @@ class HandleTable {
       if (entry.live && f(entry.object)) {
         entry.object = T{};
         entry.live = false;
+        --live_;
       }
     }
   }
+
+  // Whether there is no object.
+  bool empty() const { return live_ == 0; }
 
   // Forgets all objects.
   void clear() {
@@ -86,6 +93,7 @@ class HandleTable {
   }
 
   std::vector<Entry> entries_;
+  size_t live_ = 0;
 };
 
 }  // namespace outboard

@@ -35,6 +35,7 @@ namespace outboard {
   LIMIT(printed_bytes, 16 << 20)     /* by kernels, not yet sent */                               \
   LIMIT(assertion_bytes, 1 << 20)                                                                 \
   LIMIT(upload_chunks, 1024)         /* of pinned memory, a mebibyte each */                      \
+  LIMIT(recipe_bytes, 64 << 20)      /* of frames that made what it has: recipes.h */             \
   LIMIT(read_ahead_bytes, 256 << 20) /* while the driver keeps the leader waiting */
 
 struct SessionLimits {

@@ -99,6 +99,7 @@ void handle_ModuleUnload(Session &s, const wire_ModuleUnload &q) {
   if (!module) return s.posted(WIRE_ModuleUnload, CUDA_ERROR_INVALID_HANDLE);
   s.drop_functions_of(module.get());
   s.textures().drop_references_of(module.get());
+  s.reconsider(Hindrance::kTextureReferences);
   for (uint64_t address : module->globals) s.memory().remove_global(address);
   // It counts until the driver is rid of it.
   s.posted_aside(WIRE_ModuleUnload, [&s, module] {

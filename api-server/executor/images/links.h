@@ -64,6 +64,7 @@ class Link {
 class Links {
  public:
   bool can_mint(uint64_t handle) const { return table_.can_mint(handle); }
+  bool empty() const { return count_ == 0; }
   // Whether the guest may begin one more.
   bool has_room() const { return count_ < WIRE_LINKS_MAX; }
   std::shared_ptr<Link> make(const Driver &driver, std::span<const uint8_t> options) {

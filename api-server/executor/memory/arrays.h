@@ -54,6 +54,8 @@ class Arrays {
     const Array *array = find(handle);
     return array ? array->number : 0;
   }
+  // Whether the session has no array; some may still be overwritten.
+  bool empty() const { return table_.empty(); }
   // Returns how many arrays the device has not back yet.
   size_t count() const { return count_.load(std::memory_order_relaxed); }
 

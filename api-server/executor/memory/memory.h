@@ -90,6 +90,9 @@ class Memory {
   // `flags` are no CUmemAccess_flags that we know.
   CUresult set_access(uint64_t address, uint64_t size, uint32_t flags);
 
+  // Whether there are pieces, mapped or not. What was borrowed counts.
+  bool has_pieces() const { return physical_count_ > 0 || placed_count_ > 0; }
+
   // ---- memory that sessions share: shared_memory.cc.
 
   void set_sharer(const Sharer &sharer) { sharer_ = sharer; }

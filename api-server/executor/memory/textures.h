@@ -31,6 +31,8 @@ class Textures {
   // Destroys an object. CUDA_ERROR_INVALID_VALUE when the session has none of this value.
   CUresult destroy(uint64_t object);
 
+  // Whether there are references.
+  bool has_references() const { return !references_.empty(); }
   bool can_mint(uint64_t handle) const { return references_.can_mint(handle); }
   void keep(uint64_t handle, const Reference &reference) { references_.keep(handle, reference); }
   const Reference *find(uint64_t handle) { return references_.find(handle); }

@@ -65,6 +65,8 @@ class Graphs {
  public:
   explicit Graphs(const Driver &driver) : driver_(driver) {}
 
+  // Whether there is no executable graph, and no graph that handles of conditions were made for.
+  bool empty() const { return execs_.empty() && bases_.empty(); }
   bool can_mint(uint64_t handle) const { return execs_.can_mint(handle); }
   GraphExec *find(uint64_t handle) { return execs_.find(handle); }
   // Keeps an executable graph, which the driver has not made yet, under a handle that can be

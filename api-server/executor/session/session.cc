@@ -125,7 +125,10 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
           [this] { device_->bind(); }, trace_.get()),
       objects_(device_->driver(), id_, pages_, gate_, upload_staging_),
       graphs_(device_->driver()),
+      recipes_([this] { hinder(Hindrance::kManyObjects); }),
       image_room_(options.image_limit ? options.image_limit : device_->image_bytes()) {
+  if (program_.group) hinder(Hindrance::kSeveralGpus);
+  if (trace_) hinder(Hindrance::kRecording);
   Sharer sharer{id_, options.tenant, {}};
   CUdevice ordinal = 0;
   driver().cuDeviceGet(&ordinal, device_->ordinal());

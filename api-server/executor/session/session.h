@@ -38,9 +38,11 @@
 #include "memory/textures.h"
 #include "session/answers.h"
 #include "session/graphs.h"
+#include "session/hindrances.h"
 #include "session/host_functions.h"
 #include "session/objects.h"
 #include "session/pages.h"
+#include "session/recipes.h"
 #include "session/session_options.h"
 #include "session/stacks.h"
 #include "session/stream_marks.h"
@@ -106,6 +108,12 @@ class Session : public std::enable_shared_from_this<Session> {
   Gate &gate() { return gate_; }
 
   Objects &objects() { return objects_; }
+  // What would make them again elsewhere.
+  Recipes &recipes() { return recipes_; }
+  // Notes what keeps the session from going on on another GPU; and looks whether it still does. The
+  // leader's.
+  void hinder(Hindrance hindrance);
+  void reconsider(Hindrance hindrance);
   // Any thread may send answers.
   Answers &answers() { return answers_; }
   // Whether the guest may have one more object of this kind (session_limits.h); the first time that
@@ -245,6 +253,7 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t taken_elsewhere() const;
   bool has_room(size_t count, size_t most, const char *what);
   bool waits_for_guest();
+  bool still_has(Hindrance hindrance) const;
   void call_guest(uint64_t function, uint64_t call, CUresult status);
 
   const std::shared_ptr<Device> device_;
@@ -287,6 +296,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Objects objects_;
   Graphs graphs_;
+  Recipes recipes_;
 
   std::mutex limits_mutex_;
   std::mutex load_mutex_;  // while a library is loaded and what it takes is measured

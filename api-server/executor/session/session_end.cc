@@ -159,6 +159,7 @@ CUresult Session::reset(bool over) {
   }
   graphs_.clear();
   keep_first(first, objects_.release());
+  recipes_.clear();
   keep_first(first, pages_.release());
   keep_first(first, textures_.release());
   keep_first(first, arrays_.release());
@@ -182,6 +183,7 @@ CUresult Session::reset(bool over) {
         "a reset leaves the sizes of heap or printf buffer, which kernels have used, as they are");
   }
   memory_.set_beside(0);
+  for (uint8_t each = 0; each < kHindranceCount; each++) reconsider(Hindrance{each});
   keep_first(unclean_, first);
   return first;
 }

@@ -715,6 +715,24 @@ TEST(upload_chunks_are_limited) {
   CHECK_EQUAL(there - before, 66u - 8);
 }
 
+// Beyond it the session is as before, but for that it cannot be moved.
+TEST(recipe_bytes_are_limited) {
+  session_limits.recipe_bytes = 4096;
+  World w;
+  const Counter &hindrances = w.session->counters()->hindrances;
+  uint32_t made = 0;
+  while (hindrances.load() == 0 && made < 200) {
+    stream(w, ++made);
+    CHECK_EQUAL(posted(w), CUDA_SUCCESS);
+  }
+  CHECK_EQUAL(hindrances.load(), bit_of(Hindrance::kManyObjects));
+  CHECK(made > 10 && made < 100);
+  stream(w, ++made);
+  CHECK_EQUAL(posted(w), CUDA_SUCCESS);
+  w.guest.call(WIRE_ContextReset, wire_ContextReset{});
+  CHECK_EQUAL(hindrances.load(), 0u);
+}
+
 // Beyond it what comes waits in the network.
 TEST(read_ahead_bytes_are_limited) {
   session_limits.read_ahead_bytes = 1 << 20;

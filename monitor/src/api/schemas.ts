@@ -109,6 +109,9 @@ export const Session = Type.Object({
       description: "whether an operator has promised it more than its tenant's limit had left",
     }),
   }),
+  hindrances: Type.Array(Type.String(), {
+    description: 'what keeps it from going on on another GPU (docs/moving.md)',
+  }),
   counters: Type.Record(Type.String(), Type.Number(), { description: 'of the executor' }),
 });
 

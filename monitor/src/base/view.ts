@@ -99,6 +99,8 @@ export interface SessionView {
     /** Whether an operator has promised it more than its tenant's limit had left. */
     beyondLimit: boolean;
   };
+  /** What keeps it from going on on another GPU, by the names of docs/moving.md. */
+  hindrances: string[];
   /** The executor's counters (api-server/src/native.ts). */
   counters: Record<string, number>;
 }

@@ -142,6 +142,7 @@ const sessionColumns: Column<SessionView>[] = [
     text: ({ counters }) => String(counters['commands'] ?? 0),
   },
   { title: 'TIME', right: true, text: ({ seconds }) => duration(seconds) },
+  { title: 'HINDERED', spare: 8, text: ({ hindrances }) => hindrances.join(',') || '-' },
   { title: 'STATE', spare: 1, text: ({ state }) => state },
 ];
 

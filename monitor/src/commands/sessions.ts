@@ -21,7 +21,8 @@ export const sessions = command({
 OF: the first session of a program with several GPUs, which has a session on each.
 SHARE: REQUEST:LIMIT in percent; ! where an operator has promised more than its tenant's limit.
 HAS/OWED: the part of the last second of the GPU that a session had, and had a right to.
-HELD: for how long its work was held back by its share; * where it is now.`,
+HELD: for how long its work was held back by its share; * where it is now.
+HINDERED: what it has that could not go with it to another GPU (docs/moving.md).`,
   options: { ...apiOptions, sort: sortOption },
   async run(values) {
     const view = await new ApiClient(values).state();

@@ -1,5 +1,6 @@
 // A session from its placement on: who it is, where it runs, what it was given and has used.
 import type { Counters } from '../../../api-server/src/ipc.js';
+import { hindrancesOf } from '../../../api-server/src/native.js';
 import type { EndedState, Placement, SessionState } from '../../policies/state.js';
 import type { Log } from '../base/log.js';
 import type { SessionView } from '../base/view.js';
@@ -166,13 +167,15 @@ export class Session {
         peak: Number(counters?.memoryMappedPeak ?? 0n),
       },
       share: { ...this.share, ...this.sample, beyondLimit: this.beyondLimit },
+      hindrances: hindrancesOf(counters?.hindrances ?? 0n),
       counters: numbers(counters ?? {}),
     };
   }
 }
 
-export function numbers(counters: Partial<Counters>): Record<string, number> {
-  return Object.fromEntries(Object.entries(counters).map(([name, value]) => [name, Number(value)]));
+/** Those that count something, as JSON has them. */
+export function numbers({ hindrances: _, ...counts }: Partial<Counters>): Record<string, number> {
+  return Object.fromEntries(Object.entries(counts).map(([name, value]) => [name, Number(value)]));
 }
 
 /** Seconds of so many milliseconds, rounded to microseconds. */

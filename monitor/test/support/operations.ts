@@ -76,6 +76,7 @@ export function session(id: number, more: Partial<SessionView> = {}): SessionVie
       held: false,
       beyondLimit: false,
     },
+    hindrances: [],
     counters: {
       commands: 1000,
       roundTrips: 10,

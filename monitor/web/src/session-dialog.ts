@@ -94,6 +94,7 @@ function factsOf(session: SessionView): [string, string][] {
     ['memory', `${bytes(memory.used)} of ${bytes(memory.limit)}, at most ${bytes(memory.peak)}`],
     ['GPU time', `${percent(share.received)} now, owed ${percent(share.owed)}`],
     ['in all', deviceTime(share.deviceNs)],
+    ['hindered from moving', session.hindrances.join(', ') || 'by nothing'],
     ['held back', `${count(share.gateWaits)} times, ${wait(share.gateSeconds)} in all`],
   ];
 }

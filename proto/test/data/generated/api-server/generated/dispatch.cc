@@ -30,6 +30,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuTinyOpen>();
       if (!q) return;
       if (!in.end()) return;
+      s.recipes().made(q->phStream, h);
       CUstream phStream_object = nullptr;
       if (!s.objects().can_mint<CUstream>(q->phStream)) return s.violation("handle phStream of cuTinyOpen cannot be minted");
       if (!s.has_room<CUstream>()) return s.posted(h->op, CUDA_ERROR_OUT_OF_MEMORY);
@@ -41,6 +42,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuTinyClose>();
       if (!q) return;
       if (!in.end()) return;
+      s.recipes().ended(q->hStream);
       CUstream hStream_object;
       if (!s.objects().take(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       CUresult result = s.objects().retire(hStream_object);
@@ -70,6 +72,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuTinyAsk>();
       if (!q) return;
       if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kTinyThings);
       CUfunction func_object;
       if (!s.objects().find(q->func, &func_object)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_HANDLE);
       if (static_cast<uint32_t>(q->size) > static_cast<uint32_t>(9)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_VALUE);
@@ -106,6 +109,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       std::span<const uint8_t> name = in.blob(q->name_size);
       if (!in.end()) return;
+      s.recipes().made(q->module, h);
       return handle_Load(s, *q, name);
     }
     case WIRE_Find: {
@@ -114,6 +118,7 @@ void dispatch(Session &s, FrameReader &in) {
       std::span<const uint8_t> name = in.blob(q->name_size);
       std::span<const uint8_t> blob = in.blob(q->blob_size);
       if (!in.end()) return;
+      s.recipes().made(q->function, h);
       return handle_Find(s, *q, name, blob, Starts<Work::kKernel>(s.gate()));
     }
     case WIRE_Reset: {

@@ -1,0 +1,52 @@
+#include "session/hindrances.h"
+
+#include "session/session.h"
+
+namespace outboard {
+
+Hindered::Hindered(Session &session, Hindrance hindrance)
+    : session_(session), hindrance_(hindrance) {
+  session_.hinder(hindrance_);
+}
+
+// Who has handed the lead over may not look at the leader's tables: what was noted stays.
+Hindered::~Hindered() {
+  if (ThreadPool::leads()) session_.reconsider(hindrance_);
+}
+
+void Session::hinder(Hindrance hindrance) {
+  const uint64_t before = counters_->hindrances.load(std::memory_order_relaxed);
+  counters_->hindrances.store(before | bit_of(hindrance), std::memory_order_relaxed);
+}
+
+void Session::reconsider(Hindrance hindrance) {
+  if (still_has(hindrance)) return;
+  const uint64_t before = counters_->hindrances.load(std::memory_order_relaxed);
+  counters_->hindrances.store(before & ~bit_of(hindrance), std::memory_order_relaxed);
+}
+
+// What others may still have of it, or what left something that nobody counts, stays for good.
+bool Session::still_has(Hindrance hindrance) const {
+  switch (hindrance) {
+    case Hindrance::kArrays:
+      return !arrays_.empty();
+    case Hindrance::kTextures:
+      return textures_.count() > 0;
+    case Hindrance::kTextureReferences:
+      return textures_.has_references();
+    case Hindrance::kGraphs:
+      return !graphs_.empty();
+    case Hindrance::kLinks:
+      return !links_.empty();
+    case Hindrance::kMemoryPieces:
+      return memory_.has_pieces();
+    case Hindrance::kMappedHostMemory:
+      return memory_.pinned() > 0;
+    case Hindrance::kManyObjects:
+      return !recipes_.whole();
+    default:
+      return true;
+  }
+}
+
+}  // namespace outboard
