@@ -147,7 +147,7 @@ static void no_server(void **state) {
   log = log_captured();
   assert_int_equal(lines(log), 1);
   assert_non_null(strstr(log, "no connection to 127.0.0.1"));
-  setenv("OUTBOARD_SERVER", "nonsense", 1);
+  setenv("OUTBOARD_SERVER", "nonsense:", 1);
   assert_int_equal(nvmlInit_v2(), NVML_ERROR_INVALID_ARGUMENT);
   unsigned count;
   assert_int_equal(nvmlDeviceGetCount(&count), NVML_ERROR_UNINITIALIZED);

@@ -146,7 +146,7 @@ int64_t processor_ns(clockid_t clock) {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-constexpr int64_t kMuch = 20'000'000;  // ns of processor time: no thread needs it to fall asleep
+constexpr int64_t kMuch = 5'000'000;  // ns of processor time: no thread needs it to fall asleep
 
 // Checks whether `wait` spins until the gate in front of what it waits for opens: the gate is
 // opened when it has used much processor time, or after a while in which it has not.

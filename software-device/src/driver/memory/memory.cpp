@@ -15,8 +15,9 @@ namespace {
 
 constexpr uint64_t kSmallestWindow = uint64_t{64} << 30, kHostWindow = uint64_t{1} << 40;
 constexpr uint64_t kHostPage = 4096;
-// Of the first context's memory. Below where processes map things, from whichever end they begin.
-constexpr uint64_t kFirstArena = uint64_t{1} << 45;
+// Of the first context's memory. Below where processes map things, from whichever end they begin,
+// and away from powers of two, which programs like to ask for.
+constexpr uint64_t kFirstArena = uint64_t{5} << 43;
 
 // Whether the program's pages [first, end) are mapped, and at least the outer ones readable, or
 // writable too: the kernel finds the holes when it has nothing to write back, and says what cannot
