@@ -213,6 +213,22 @@ static void takes_much(void) {
   free(to);
 }
 
+static void graph_takes_much(void) {
+  CUgraph graph;
+  CUgraphNode node;
+  CUgraphExec exec;
+  CUDA_MEM_ALLOC_NODE_PARAMS much = {
+      .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}},
+      .bytesize = 64 << 20,
+  };
+  if (session() || SAY(cuGraphCreate, (&graph, 0)) ||
+      SAY(cuGraphAddMemAllocNode, (&node, graph, NULL, 0, &much)) ||
+      SAY(cuGraphInstantiateWithFlags, (&exec, graph, 0)))
+    return;
+  SAY(cuGraphLaunch, (exec, NULL));
+}
+
 static void tries_again(void) {
   SAY(cuInit, (0));
   wait_for_line("ready");
@@ -247,6 +263,7 @@ int main(int argc, char **argv) {
       {"works-unasked", works_unasked},
       {"awaits-a-call", awaits_a_call},
       {"takes-much", takes_much},
+      {"graph-takes-much", graph_takes_much},
       {"tries-again", tries_again},
       {"threads", threads},
   };

@@ -205,6 +205,7 @@ CUresult graph_allocation_map(struct graph_allocation *allocation) {
   if (result == CUDA_ERROR_OUT_OF_MEMORY && !(result = trim(allocation->device))) {
     pthread_mutex_lock(&memory_lock);
     result = map(session, allocation);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(session, allocation->holding.size);
     pthread_mutex_unlock(&memory_lock);
   }
   session_back(before);

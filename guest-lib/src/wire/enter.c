@@ -5,6 +5,7 @@
 #include "abi_lookup.h"
 #include "abi_refusal.h"
 #include "abi_result.h"
+#include "base/notice.h"
 #include "base/thread_role.h"
 #include "base/trace.h"
 #include "wire/connection.h"
@@ -104,8 +105,18 @@ void guest_note_result(struct session *session, CUresult result) {
   atomic_fetch_or(&guest_obstacles, POISONED);
 }
 
+// Only the server knows how much it was, as of stacks of kernels.
+static void tell_shortage(void) {
+  notice_at_end(
+      "memory",
+      "out of memory: work that was sent, such as a kernel with large stacks, wanted more "
+      "than the session's limit has left. More is to be had with OUTBOARD_MEMORY "
+      "(`outboard run --memory`), as far as the server has it.");
+}
+
 void guest_async_error(struct session *session, CUresult result) {
   guest_note_result(session, result);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) tell_shortage();
   if (result == CUDA_SUCCESS || poisons(result)) return;
   int none = 0;
   atomic_compare_exchange_strong(&session->kept_error, &none, (int)result);

@@ -95,6 +95,12 @@ t.test('more memory than the session has is told once, at the end', async (t) =>
   );
   t.equal((await start(['--log', 'off', ...twice], env).ended).stderr, 'end\n');
   t.equal((await start(['--', client, 'init'], env).ended).stderr, '');
+  const graph = await start(['--', client, 'graph-takes-much'], env).ended;
+  t.match(graph.stdout, /^cuGraph\w+ CUDA_ERROR_OUT_OF_MEMORY$/m);
+  t.match(
+    graph.stderr,
+    /^outboard: out of memory: 64 MiB .* of the session's limit of 16 MiB .*\n$/,
+  );
 });
 
 /** On a terminal of its own; what it shows, once it has ended. */
