@@ -156,6 +156,26 @@ export function sessionLines(
   return [paint(sgr.dim, titles), ...rows];
 }
 
+/**
+ * For each GPU with sessions: how much of its memory they have reserved, which others lack, how much of that they use,
+ * and who has most of the rest.
+ */
+export function reservedLines({ gpus, sessions }: Pick<View, 'gpus' | 'sessions'>): string[] {
+  return gpus.flatMap(({ index, memory }) => {
+    const idle = sessions
+      .filter(({ gpu }) => gpu === index)
+      .map(({ id, memory: { limit, used } }) => ({ id, unused: limit - used }))
+      .sort((a, b) => b.unused - a.unused);
+    if (idle.length === 0) return [];
+    const most = idle
+      .slice(0, 3)
+      .map(({ id, unused }) => `${bytes(unused)} by session ${id}`)
+      .join(', ');
+    const reserved = `reserved ${bytes(memory.reserved)} of ${bytes(memory.sessions)}`;
+    return [`GPU ${index}: ${reserved}, used ${bytes(memory.used)}; not used: ${most}`];
+  });
+}
+
 const queueColumns: Column<QueueView>[] = [
   { title: 'WAITING', right: true, text: ({ position }) => String(position) },
   { title: 'SESSION', right: true, text: ({ id }) => String(id) },

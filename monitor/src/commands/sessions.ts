@@ -1,6 +1,6 @@
 import { ApiClient, apiOptions } from '../api/client.js';
 import { command, exitCodes } from '../cli/command.js';
-import { queueLines, sessionLines, sessionOrders, sorted } from '../cli/screen.js';
+import { queueLines, reservedLines, sessionLines, sessionOrders, sorted } from '../cli/screen.js';
 import { colours, print, printJson } from '../cli/table.js';
 import type { Option } from '../options/options.js';
 import { parseChoice } from '../options/values.js';
@@ -19,6 +19,7 @@ export const sessions = command({
   summary: 'list the sessions of a server, and who waits',
   about: `Lists the sessions that run and the programs that wait for a slot.
 OF: the first session of a program with several GPUs, which has a session on each.
+MEMORY: what it has mapped, of what is reserved for it; below for each GPU, with who has reserved most and uses it not.
 SHARE: REQUEST:LIMIT in percent; ! where an operator has promised more than its tenant's limit.
 HAS/OWED: the part of the last second of the GPU that a session had, and had a right to.
 HELD: for how long its work was held back by its share; * where it is now.
@@ -34,7 +35,11 @@ HINDERED: what it has that could not go with it to another GPU (docs/moving.md).
     const paint = colours(process.stdout, process.env);
     const { queue } = view;
     const waiting = queueLines(queue, queue.length, queue.length, paint);
-    print([...sessionLines(shown, paint), ...(waiting.length > 0 ? ['', ...waiting] : [])]);
+    const reserved = reservedLines(view);
+    const parts = [sessionLines(shown, paint), reserved, waiting].filter(
+      ({ length }) => length > 0,
+    );
+    print(parts.flatMap((lines, index) => (index === 0 ? lines : ['', ...lines])));
     return exitCodes.ok;
   },
 });

@@ -161,7 +161,13 @@ t.test('kill, quota and drain act', async (t) => {
     ...done,
     stdout: "session 1 has 70 percent, at most 70, which is beyond its tenant's limit\n",
   });
-  t.match((await cli(api, ['sessions'])).stdout, / 70:70! /);
+  const listed = (await cli(api, ['sessions'])).stdout;
+  t.match(listed, / 70:70! /);
+  // Each of the three has 1 of its 2 GiB.
+  t.match(
+    listed,
+    /\n\nGPU 0: reserved 2\.0 GiB of 7\.0 GiB, used 1\.0 GiB; not used: 1\.0 GiB by session 1, 1\.0 GiB by session 7, /,
+  );
 
   t.match(await cli(api, ['kill', '1', '2', '--reason', 'too long & "quoted"']), {
     ...done,
