@@ -68,6 +68,17 @@ export function lined(facts: readonly string[], most: number): string[] {
   return lines;
 }
 
+/** A sentence in as many lines as it needs. */
+export function wrapped(text: string, most: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1);
+    if (last === undefined || width(last) + 1 + width(word) > most) lines.push(word);
+    else lines[lines.length - 1] = `${last} ${word}`;
+  }
+  return lines;
+}
+
 /** Names come from guests: nothing in them may move the cursor or ring the bell. */
 export function clean(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');

@@ -1,11 +1,12 @@
 import { constants } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { ApiClient, apiOptions, type Following } from '../api/client.js';
+import { busyMeaning } from '../base/busy.js';
 import { OutboardError } from '../base/errors.js';
 import type { View } from '../base/view.js';
 import { command, exitCodes } from '../cli/command.js';
 import { gpuLines, headLines, queueLines, sessionLines, sorted } from '../cli/screen.js';
-import { clean, colours, type Paint, print, printJson, sgr } from '../cli/table.js';
+import { clean, colours, type Paint, print, printJson, sgr, wrapped } from '../cli/table.js';
 import { Terminal } from '../cli/terminal.js';
 import { yesNo } from '../options/options.js';
 import { sortOption } from './sessions.js';
@@ -42,7 +43,8 @@ export const top = command({
   about: `Shows what \`outboard status\` shows, again each second, until q is pressed.
 
 What does not fit into a narrow terminal is left out, the least important first; \`outboard status\`
-leaves out nothing. Keys: q quit; s next order, r reverse; arrows scroll; ? shows all of them.
+leaves out nothing. BUSY: the part of the last second in which work of sessions was on the GPU, however
+little of it the work fills; of the software device, the part of its threads' processor time. Keys: q quit; s next order, r reverse; arrows scroll; ? shows all of them.
 Orders by one key: i number, m memory, c share received, t time, g GPU, T tenant, n name.`,
   options: {
     ...apiOptions,
@@ -184,7 +186,7 @@ export function screen(
   const queue = queueLines(view.queue, queueShown, queued, paint, columns);
   const above = [
     ...headLines(view, paint, columns),
-    ...(help ? keyHelp : []),
+    ...(help ? [...keyHelp, ...wrapped(`BUSY: ${busyMeaning(view.server.device)}`, columns)] : []),
     '',
     ...gpuLines(view.gpus, paint, columns),
     '',

@@ -449,6 +449,7 @@ t.test('top shows in 80 columns what matters', async (t) => {
     narrow.filter((line) => [...line].length > 80),
     [],
   );
+  t.match(narrow.join(' '), /BUSY: the part of .* one block of a kernel takes one thread/);
   const titles = narrow.find((line) => line.includes('SESSION')) ?? '';
   for (const title of ['TENANT', 'NAME', 'MEMORY', 'HAS/OWED', 'TIME']) t.match(titles, title);
   t.notMatch(titles, /HOST|CALLS/);

@@ -4,6 +4,7 @@ import type { LiveMessage as Sent } from '../../src/api/live.js';
 import type { View } from '../../src/base/view.js';
 import * as format from '../../web/src/format.js';
 import { Buckets, Recent, summary } from '../../web/src/history.js';
+import { factsOf, sentenceOf } from '../../web/src/log-text.js';
 import type { LiveMessage as Understood } from '../../web/src/messages.js';
 import { Model } from '../../web/src/model.js';
 import { gpu, MemoryOperations, session } from '../support/operations.js';
@@ -128,4 +129,38 @@ t.test('what others of the same GPU are promised', async (t) => {
   const model = new Model();
   model.take(operations.view(), 0);
   t.equal(model.promisedToOthers(session(1)), 30);
+});
+
+t.test('lines of the log are sentences, and facts in words', async (t) => {
+  const line = (msg: string, fields = {}) => ({ time: 0, level: 'info', msg, ...fields });
+  t.equal(sentenceOf(line('listening')), 'Listening.');
+  t.equal(sentenceOf(line('session ends: closed.')), 'Session ends: closed.');
+  const refused = { code: 'OB_SHARE', remedy: 'Ask for less.', why: 'nothing is left' };
+  t.equal(
+    sentenceOf(line('refused', refused)),
+    'Refused: nothing is left (OB_SHARE). Ask for less.',
+  );
+  t.equal(factsOf(line('x', refused)), '');
+  t.equal(factsOf(line('x')), '');
+  const fields = {
+    session: 1234567,
+    slotPid: 1000,
+    memory: 3 * 2 ** 30,
+    roundTrips: 12345,
+    waitedSeconds: 1.23456,
+    share: { request: 20, limit: 60 },
+    http: ['127.0.0.1:4461', 'unix:/run/api.sock'],
+    operators: false,
+    measured: true,
+    traits: null,
+    gpus: [],
+  };
+  const text = factsOf(line('x', fields));
+  t.equal(
+    text,
+    'session 1234567, slot pid 1000, memory 3 GiB, round trips 12,345, waited seconds 1.235 s, ' +
+      'share (request 20, limit 60), http 127.0.0.1:4461 and unix:/run/api.sock, not operators, ' +
+      'measured, traits –, gpus none',
+  );
+  t.notMatch(text, /[{}"=[\]]/, 'no JSON');
 });

@@ -55,7 +55,7 @@ t.test('the page', needsBrowser, async (t) => {
     operations.gpus = operations.gpus.map((gpu) => ({ ...gpu, healthy: false, problem: 'Xid 79' }));
     await page.getByText('No session is placed here: Xid 79.').first().waitFor();
     operations.log({ time: Date.now(), level: 'warn', msg: 'a line just written', code: 'OB_X' });
-    await page.locator('.log-lines li', { hasText: 'a line just written code=OB_X' }).waitFor();
+    await page.locator('.log-lines li', { hasText: 'A line just written (OB_X).' }).waitFor();
   });
 
   t.test('what programs call themselves is text, whatever it contains', async (t) => {
@@ -357,6 +357,20 @@ t.test('the page', needsBrowser, async (t) => {
     t.same(await order(), asItCame);
   });
 
+  t.test('memory is a line over time, and the card says what busy counts', async (t) => {
+    const { operations, url } = await start(t);
+    const page = await browser.open(t, url, { prepare: remembered(operations) });
+    await live(page);
+    const look = (name: RegExp) =>
+      page.getByRole('img', { name }).first().getAttribute('data-look');
+    t.equal(await look(/^memory of GPU 0 over five minutes/), 'line');
+    t.equal(await look(/^time of GPU 0 over five minutes/), 'bars');
+    await page
+      .getByText(/^Busy: .*one block of a kernel takes one thread/)
+      .first()
+      .waitFor();
+  });
+
   t.test('the log is filtered by level and text', async (t) => {
     const { operations, url } = await start(t);
     writeLog(operations, Date.now());
@@ -369,7 +383,7 @@ t.test('the page', needsBrowser, async (t) => {
     t.equal(await lines.count(), 1);
     await page.getByLabel('Least level of the log lines shown').selectOption('All');
     t.equal(await lines.count(), 7);
-    await page.getByLabel('Filter the log').fill('slotpid');
+    await page.getByLabel('Filter the log').fill('slot pid');
     t.equal(await lines.count(), 1);
     await page.getByLabel('Filter the log').fill('nothing like it');
     await page.getByText('No line fits.').waitFor();

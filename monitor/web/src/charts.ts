@@ -49,7 +49,9 @@ abstract class Picture {
 
   constructor(label: string, { height, bars, pointer, series }: Look) {
     this.#label = label;
-    this.element = el('div', { class: 'picture', role: 'img', 'aria-label': label });
+    const look = bars ? 'bars' : 'line';
+    const attributes = { class: 'picture', role: 'img', 'aria-label': label, 'data-look': look };
+    this.element = el('div', attributes);
     const caption = el('div', { class: 'picture-caption', hidden: true, 'aria-hidden': 'true' });
     const options: uPlot.Options = {
       width: 100,
@@ -109,6 +111,13 @@ abstract class Picture {
 export class BarChart extends Picture {
   constructor(label: string, series: ChartSeries[], height = 56) {
     super(label, { height, bars: true, pointer: true, series });
+  }
+}
+
+/** For what goes on from one moment to the next, as memory does. */
+export class LineChart extends Picture {
+  constructor(label: string, series: ChartSeries[], height = 56) {
+    super(label, { height, bars: false, pointer: true, series });
   }
 }
 

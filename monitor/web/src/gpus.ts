@@ -1,6 +1,7 @@
 // A card for each GPU: what its memory and its time are used for, now and over the last minutes.
+import { busyMeaning } from '../../src/base/busy.js';
 import type { GpuView, SlotView } from '../../src/base/view.js';
-import { BarChart } from './charts.js';
+import { BarChart, LineChart } from './charts.js';
 import { el, KeyedList, type Shown, setAttribute, setText } from './dom.js';
 import { bytes, bytesOf, count, percent, plural, shortUuid, wait } from './format.js';
 import { summary } from './history.js';
@@ -34,7 +35,7 @@ class GpuCard implements Shown<GpuView> {
   readonly #timeText = el('span', { class: 'figure' });
   readonly #memory: Meter;
   readonly #time: Meter;
-  readonly #memoryChart: BarChart;
+  readonly #memoryChart: LineChart;
   readonly #timeChart: BarChart;
   readonly #keys = {
     used: el('span'),
@@ -43,6 +44,7 @@ class GpuCard implements Shown<GpuView> {
     busy: el('span'),
     promised: el('span'),
   };
+  readonly #counted = el('p', { class: 'hint' });
   readonly #slots = el('span', { class: 'slots', 'aria-hidden': 'true' });
   readonly #slotText = el('span', {});
   readonly #slotTable: Table<SlotView>;
@@ -52,7 +54,7 @@ class GpuCard implements Shown<GpuView> {
     const title = `GPU ${index}`;
     this.#memory = new Meter(`memory of ${title}`, ['used', 'reserved', 'gap', 'kept']);
     this.#time = new Meter(`time of ${title}`, ['busy'], { mark: true });
-    this.#memoryChart = new BarChart(`memory of ${title} over five minutes`, [
+    this.#memoryChart = new LineChart(`memory of ${title} over five minutes`, [
       { label: 'reserved', stroke: '--reserved', fill: '--reserved', show: bytes },
       { label: 'used', stroke: '--used', fill: '--used', show: bytes },
     ]);
@@ -96,6 +98,7 @@ class GpuCard implements Shown<GpuView> {
           key('line', this.#keys.promised),
         ]),
       ),
+      this.#counted,
       details,
     );
   }
@@ -130,6 +133,7 @@ class GpuCard implements Shown<GpuView> {
     setText(this.#keys.promised, `promised ${percent(share.requested)}`);
     const busyText = share.busy === null ? 'not measured' : `${percent(share.busy)} busy`;
     setText(this.#timeText, busyText);
+    setText(this.#counted, `Busy: ${busyMeaning(this.#model.view?.server.device ?? '')}.`);
     const time = `${busyText}, ${percent(share.requested)} promised`;
     const busyNow = share.busy ?? 0;
     this.#time.update([busyNow / 100], busyNow, time, share.requested / 100);

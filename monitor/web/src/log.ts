@@ -2,6 +2,7 @@
 import type { LogLine } from '../../src/base/view.js';
 import { el, setText } from './dom.js';
 import { clock, plural } from './format.js';
+import { factsOf, sentenceOf } from './log-text.js';
 
 const most = 500;
 const ranks = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'];
@@ -120,14 +121,8 @@ function gap(missed: number, time: number): LogLine {
   return { time, level: 'warn', msg };
 }
 
-function fieldsOf({ time: _, level: __, msg: ___, ...fields }: LogLine): string {
-  return Object.entries(fields)
-    .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
-    .join(' ');
-}
-
 function textOf(line: LogLine): string {
-  return `${line.msg} ${fieldsOf(line)}`;
+  return `${sentenceOf(line)} ${factsOf(line)}`;
 }
 
 function lineElement(line: LogLine): HTMLElement {
@@ -139,9 +134,9 @@ function lineElement(line: LogLine): HTMLElement {
     el(
       'span',
       { class: 'message' },
-      line.msg,
+      sentenceOf(line),
       ' ',
-      el('span', { class: 'fields' }, fieldsOf(line)),
+      el('span', { class: 'fields' }, factsOf(line)),
     ),
   );
 }
