@@ -376,6 +376,8 @@ static void an_unfit_image_is_told_once(void **state) {
   const char begin[] = "outboard: no kernel of a module can run: it holds machine code, and";
   assert_int_equal(strncmp(text, begin, strlen(begin)), 0);
   assert_non_null(strstr(text, "It has no PTX"));
+  assert_non_null(strstr(text, "cuBLAS, cuFFT, cuRAND"));
+  assert_non_null(strstr(text, "SOFTWARE_DEVICE_COMPUTE_CAPABILITY=13.0"));
   assert_non_null(strstr(text, "CUPY_COMPILE_WITH_PTX=1"));
   assert_non_null(strstr(text, "LD_PRELOAD to Outboard's keep-ptx/libnvJitLink.so.13"));
   assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);

@@ -260,8 +260,10 @@ static struct module *new_module(struct session *session, const struct image *im
 }
 
 static const char no_ptx[] =
-    ". It has no PTX, which runs on newer GPUs, too, and is all that a software device executes: "
-    "build it with nvcc -gencode arch=compute_80,code=compute_80; for CuPy set "
+    ". It has no PTX, which runs on newer GPUs, too, and is all that a software device executes. "
+    "cuBLAS, cuFFT, cuRAND and cuDNN, also inside CuPy and PyTorch, bring PTX for a device that is "
+    "newer than they are: start the server with SOFTWARE_DEVICE_COMPUTE_CAPABILITY=13.0. Build a "
+    "program with nvcc -gencode arch=compute_80,code=compute_80; for CuPy set "
     "CUPY_COMPILE_WITH_PTX=1, for Numba LD_PRELOAD to Outboard's keep-ptx/libnvJitLink.so.13 (CUDA "
     "12: .so.12); `outboard run` does both where its program is python itself";
 

@@ -58,6 +58,13 @@ t.test('Numba', { skip }, async (t) => {
   t.match(await python('-c', numba), { code: 0, stdout: 'ok numba\n' });
 });
 
+t.test('what calls cuBLAS is told what the server needs for it', { skip }, async (t) => {
+  const product = 'import cupy; a = cupy.ones((64, 64), "f4"); print((a @ a)[0, 0])';
+  const { code, stderr } = await python('-c', product);
+  t.not(code, 0, 'no PTX of cuBLAS is for a device of 12.0');
+  t.match(stderr, /^outboard: no kernel .*cuBLAS.*SOFTWARE_DEVICE_COMPUTE_CAPABILITY=13\.0/m);
+});
+
 t.test('CuPy, a parent and its pool of workers', { skip }, async (t) => {
   const script = path.join(root, 'test', 'clients', 'cupy_pool.py');
   t.match(await python(script), { code: 0, stdout: 'ok pool\n' });
