@@ -8,12 +8,14 @@ import { root } from '../../bin/paths.mjs';
 import { dataIn } from './data.js';
 import { diluRows } from './dilu.js';
 import { papersPage } from './page.js';
+import { proteanRows } from './protean.js';
 import { type Data, holds, type Row } from './row.js';
 import { smoreRows } from './smore.js';
 
 const papers: Readonly<Record<string, (data: Data) => Row[]>> = {
   dilu: diluRows,
   smore: smoreRows,
+  protean: proteanRows,
 };
 
 /** Returns the exit code: 1 where a row is not as near as it has to be. Throws where arguments or data are wrong. */

@@ -1,15 +1,20 @@
 // All policies of a cluster. A new one is a file that exports it, and one line here.
 
+import { protean as proteanPartition } from './partition/protean.js';
 import { dilu } from './placement/dilu.js';
 import { diluAuthors } from './placement/dilu-authors.js';
 import { diluWhole } from './placement/dilu-whole.js';
 import { exclusive } from './placement/exclusive.js';
 import { inflessL } from './placement/infless-l.js';
 import { inflessR } from './placement/infless-r.js';
+import { protean as proteanSlices } from './placement/protean.js';
 import { smore as smorePlacement } from './placement/smore.js';
 import { type ClusterPolicy, type PolicyKind, policyKinds } from './policy.js';
 import { smore as smorePrewarm } from './prewarm/smore.js';
+import { protean as proteanProcurement } from './procurement/protean.js';
+import { protean as proteanQueue } from './queue/protean.js';
 import { smore as smoreQueue } from './queue/smore.js';
+import { protean as proteanScaling } from './scaling/protean.js';
 
 /** Whoever runs a policy hands its memory on and never looks at it. */
 export type AnyClusterPolicy = ClusterPolicy<unknown, string>;
@@ -24,6 +29,11 @@ const all = [
   smorePlacement,
   smoreQueue,
   smorePrewarm,
+  proteanQueue,
+  proteanSlices,
+  proteanScaling,
+  proteanPartition,
+  proteanProcurement,
 ] as const;
 
 export const clusterPolicies: readonly AnyClusterPolicy[] =

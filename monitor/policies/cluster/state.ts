@@ -50,6 +50,16 @@ export interface ClusterState {
   waiting: readonly RequestState[];
 }
 
+/** Requests of one function that run together. */
+export interface BatchState {
+  id: number;
+  name: string;
+  class: RequestClass;
+  requests: readonly RequestId[];
+}
+
+export type Market = 'spot' | 'on-demand';
+
 /** What has happened, with what was measured. */
 export type ClusterEvent =
   /** Of these there is one at most in a decision: what that places is in the ledger for the next. */
@@ -62,10 +72,16 @@ export type ClusterEvent =
   | { kind: 'rate'; name: string; requests: number; period: number }
   /** By what part `beside` makes `name` slower where the two share a device, measured when nobody else was there. */
   | { kind: 'profiled'; name: string; beside: string; degradation: number }
+  /** On a slice: what part of its bandwidth a function uses, and how often longer it takes than on a whole GPU. */
+  | { kind: 'sliced'; name: string; slice: string; bandwidth: number; slowdown: number }
+  /** A batch of one function that a queue policy has made. */
+  | { kind: 'batch ready'; batch: BatchState }
+  /** A machine of the cloud is there, or was refused, or has gone. */
+  | { kind: 'machine'; market: Market; what: 'granted' | 'refused' | 'gone' }
   /** By what part an instance was slower than alone, among those that shared its device. */
   | { kind: 'measured'; name: string; beside: readonly string[]; degradation: number }
   | { kind: 'device lost'; device: number; instances: readonly number[] }
-  /** A node of the cloud will be taken away in so many milliseconds. */
+  /** A machine of the spot market, which is a node, will be taken away in so many milliseconds. */
   | { kind: 'eviction'; node: number; notice: number }
   /** What came of an effect; null: it was carried out. */
   | { kind: 'acknowledged'; effect: Effect; failed: string | null };
@@ -93,13 +109,17 @@ export type Effect = { reason: Reason } & (
   | { kind: 'prewarm'; name: string; containers: number; until: number }
   /** The GPU should have these slices; what runs on the touched ones ends first. */
   | { kind: 'partition'; gpu: number; slices: readonly string[] }
-  | { kind: 'procure'; market: 'spot' | 'on-demand'; count: number }
+  | { kind: 'procure'; market: Market; count: number }
+  /** So many machines fewer. */
+  | { kind: 'give up'; market: Market; count: number }
   | { kind: 'drain'; node: number; within: number }
   /** The requests that run next, first first. */
   | { kind: 'order'; requests: readonly RequestId[] }
+  /** These run together, as soon as there is a device for them. */
+  | { kind: 'batch'; name: string; class: RequestClass; requests: readonly RequestId[] }
   /** Their deadlines cannot be met any more. */
   | { kind: 'drop'; requests: readonly RequestId[] }
-  | { kind: 'dispatch'; requests: readonly RequestId[]; device: number }
+  | { kind: 'dispatch'; batch: number; device: number }
 );
 
 export type EffectKind = Effect['kind'];
@@ -125,8 +145,8 @@ export function problemOf(effect: Effect, { ledger, functions, waiting }: Cluste
     case 'prewarm':
       return functions.has(effect.name) ? null : `there is no function ${effect.name}`;
     case 'dispatch':
-      if (!ledger.devices[effect.device]) return `there is no device ${effect.device}`;
-      return unknown(effect.requests, waiting);
+      return ledger.devices[effect.device] ? null : `there is no device ${effect.device}`;
+    case 'batch':
     case 'order':
     case 'drop':
       return unknown(effect.requests, waiting);
