@@ -41,6 +41,8 @@ export class Cluster {
     } else if (effect.kind === 'quota') {
       this.ledger.resize(effect.instance, effect.resources);
       this.#revision++;
+    } else if (effect.kind === 'end') {
+      this.end(effect.instance);
     }
     return null;
   }

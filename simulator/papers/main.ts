@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util';
 import { root } from '../../bin/paths.mjs';
 import { dataIn } from './data.js';
 import { diluRows } from './dilu.js';
+import { hasGpuRows } from './has-gpu.js';
 import { papersPage } from './page.js';
 import { proteanRows } from './protean.js';
 import { type Data, holds, type Row } from './row.js';
@@ -16,6 +17,7 @@ const papers: Readonly<Record<string, (data: Data) => Row[]>> = {
   dilu: diluRows,
   smore: smoreRows,
   protean: proteanRows,
+  'has-gpu': hasGpuRows,
 };
 
 /** Returns the exit code: 1 where a row is not as near as it has to be. Throws where arguments or data are wrong. */

@@ -14,6 +14,7 @@ import { smore as smorePrewarm } from './prewarm/smore.js';
 import { protean as proteanProcurement } from './procurement/protean.js';
 import { protean as proteanQueue } from './queue/protean.js';
 import { smore as smoreQueue } from './queue/smore.js';
+import { hasGpu } from './scaling/has-gpu.js';
 import { protean as proteanScaling } from './scaling/protean.js';
 
 /** Whoever runs a policy hands its memory on and never looks at it. */
@@ -34,6 +35,7 @@ const all = [
   proteanScaling,
   proteanPartition,
   proteanProcurement,
+  hasGpu,
 ] as const;
 
 export const clusterPolicies: readonly AnyClusterPolicy[] =

@@ -74,6 +74,8 @@ export type ClusterEvent =
   | { kind: 'profiled'; name: string; beside: string; degradation: number }
   /** On a slice: what part of its bandwidth a function uses, and how often longer it takes than on a whole GPU. */
   | { kind: 'sliced'; name: string; slice: string; bandwidth: number; slowdown: number }
+  /** Milliseconds of a batch with these thousandths of SMs and time, measured or predicted. */
+  | { kind: 'timed'; name: string; batch: number; sm: number; time: number; latency: number }
   /** A batch of one function that a queue policy has made. */
   | { kind: 'batch ready'; batch: BatchState }
   /** A machine of the cloud is there, or was refused, or has gone. */
@@ -101,6 +103,8 @@ export type Effect = { reason: Reason } & (
       parts: readonly { device: number; resources: Resources }[];
     }
   | { kind: 'wait'; instance: number; name: string }
+  /** The instance ends, once it has done what it has begun. */
+  | { kind: 'end'; instance: number }
   /** From now on this instance has so much of each of its devices. */
   | { kind: 'quota'; instance: number; resources: Resources }
   /** Of the function's instances there should be so many more, or fewer. */
@@ -139,6 +143,7 @@ export function problemOf(effect: Effect, { ledger, functions, waiting }: Cluste
       });
       return full ? `device ${full.device} has no room for instance ${instance}` : null;
     }
+    case 'end':
     case 'quota':
       return ledger.entry(effect.instance) ? null : `there is no instance ${effect.instance}`;
     case 'scale':
