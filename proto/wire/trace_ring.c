@@ -20,8 +20,19 @@ uint64_t trace_now(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+// As all of ours in a program's process lie (driver-abi/src/abi_descriptor.h, which this does not
+// know): above 2, also where these are closed.
+static int descriptor_above(int fd) {
+  if (fd < 0 || fd > STDERR_FILENO) return fd;
+  const int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return above;
+}
+
 static void read_line(const char *path, char *line, size_t size) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = descriptor_above(open(path, O_RDONLY | O_CLOEXEC));
   ssize_t got = fd < 0 ? 0 : read(fd, line, size - 1);
   if (fd >= 0) close(fd);
   line[got > 0 ? got : 0] = 0;
@@ -60,7 +71,7 @@ static int reserve(int fd, uint64_t size) {
 
 // A file of `size` bytes, empty and locked, in `fd`.
 static int open_file(const char *path, uint64_t size, int *fd) {
-  *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+  *fd = descriptor_above(open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (*fd < 0) return errno;
   struct stat status;
   int error = 0;

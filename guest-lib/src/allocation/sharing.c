@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "allocation/internal.h"
 #include "allocation/virtual_memory.h"
 #include "guest_calls.h"
@@ -268,7 +269,8 @@ struct note {
 
 int sharing_create_note(uint64_t magic, const struct share_name *share_name) {
   const struct note note = {magic, *share_name};
-  int fd = (int)syscall(SYS_memfd_create, "outboard-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  int fd = descriptor_above(
+      (int)syscall(SYS_memfd_create, "outboard-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd < 0) return -1;
   if (write(fd, &note, sizeof note) == sizeof note && !fcntl(fd, F_ADD_SEALS, NOTE_SEALS))
     return fd;

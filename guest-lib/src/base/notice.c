@@ -10,6 +10,7 @@
 
 #include "base/place.h"
 #include "setup/clock.h"
+#include "abi_descriptor.h"
 #include "setup/environment.h"
 
 static char folder[256];
@@ -20,7 +21,7 @@ static _Bool errors_too;
 static int create(const char *name) {
   char path[sizeof folder + 32];
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  return descriptor_above(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
 }
 
 static int note(const char *name) {

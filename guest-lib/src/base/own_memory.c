@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "base/populate.h"
 
 static __thread _Bool reaching;
@@ -33,7 +34,9 @@ void own_fault(void) {
   siglongjmp(unreachable, 1);
 }
 
-static int open_own(int flags) { return open("/proc/self/mem", flags | O_CLOEXEC); }
+static int open_own(int flags) {
+  return descriptor_above(open("/proc/self/mem", flags | O_CLOEXEC));
+}
 
 _Bool own_read(const void *from, void *to, size_t size) {
   int memory = open_own(O_RDONLY);

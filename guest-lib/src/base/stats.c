@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "base/call.h"
 #include "guest_calls.h"
 #include "setup/clock.h"
@@ -32,7 +33,7 @@ static void put_names(int fd) {
 }
 
 int stats_open(const char *path) {
-  int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+  int fd = descriptor_above(open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (fd < 0) return errno;
   if (ftruncate(fd, sizeof(struct stats)) != 0) {
     int error = errno;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "guest_calls.h"
 #include "setup/log.h"
 
@@ -113,7 +114,7 @@ CUresult guest_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile,
   if (!pathToFile || flags) return CUDA_ERROR_INVALID_VALUE;
   char *text = malloc(MOST_TEXT);
   if (!text) return CUDA_ERROR_OUT_OF_MEMORY;
-  int file = open(pathToFile, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  int file = descriptor_above(open(pathToFile, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   CUresult result = file < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   size_t size = result ? 0 : lines_from(iterator, text);
   for (size_t done = 0; done < size && !result;) {

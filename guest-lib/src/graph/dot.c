@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi_descriptor.h"
 #include "copies/box.h"
 #include "graph/allocation.h"
 #include "graph/task.h"
@@ -189,7 +190,7 @@ char *dot_of(struct graph *graph, unsigned flags) {
 }
 
 _Bool dot_write(const char *path, const char *text) {
-  FILE *file = fopen(path, "we");
+  FILE *file = stream_above(path, "w");
   if (!file) return 0;
   _Bool written = fputs(text, file) >= 0;
   return fclose(file) == 0 && written;

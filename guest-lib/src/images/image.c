@@ -10,6 +10,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "abi_fatbin.h"
 #include "base/part_hash.h"
 #include "setup/log.h"
@@ -122,7 +123,7 @@ CUresult image_of_input(const void *data, uint64_t size, struct image *image) {
 
 // -1, with a line in the log, when there is no such file.
 static int open_file(const char *path, size_t *size) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = descriptor_above(open(path, O_RDONLY | O_CLOEXEC));
   struct stat status;
   if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
     log_warn("module file \"%s\" cannot be read: %s", path, strerror(errno));

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "setup/log.h"
 
 static uint64_t base, extent;
@@ -24,7 +25,8 @@ void backing_start(uint64_t window_base, uint64_t window_size) {
 static _Bool make(void) {
   if (second) return 1;
   struct stat info;
-  file = (int)syscall(SYS_memfd_create, "outboard", MFD_CLOEXEC);  // glibc has it since 2.27
+  // By number: glibc has the function since 2.27.
+  file = descriptor_above((int)syscall(SYS_memfd_create, "outboard", MFD_CLOEXEC));
   if (file >= 0 && ftruncate(file, (off_t)extent) == 0 && fstat(file, &info) == 0) {
     file_device = info.st_dev;
     file_number = info.st_ino;

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "abi_descriptor.h"
 #include "setup/device_description.h"
 #include "setup/environment.h"
 #include "setup/log.h"
@@ -151,7 +152,7 @@ static _Bool read_access_token(struct config *config) {
     return 1;
   }
   if (!path) return 1;
-  FILE *file = fopen(path, "re");
+  FILE *file = stream_above(path, "r");
   if (!file) {
     log_error("OUTBOARD_TOKEN_FILE=\"%s\" cannot be read: %s", path, strerror(errno));
     return 0;

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "setup/clock.h"
 #include "setup/log.h"
 #include "setup/wait.h"
@@ -21,7 +22,7 @@ static int connect_path(const char *path, int64_t deadline) {
   if (left < 1) left = 1;
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   strcpy(address.sun_path, path);
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int fd = descriptor_above(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (fd < 0) return -errno;
   struct timeval limit = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -39,7 +40,8 @@ static int connect_path(const char *path, int64_t deadline) {
 }
 
 static int connect_address(const struct addrinfo *address, int64_t deadline, int silence_s) {
-  int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int fd =
+      descriptor_above(socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd < 0) return -errno;
   int error = 0;
   if (connect(fd, address->ai_addr, address->ai_addrlen) != 0) {

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "setup/clock.h"
 #include "setup/environment.h"
 
@@ -41,7 +42,7 @@ const char *log_configure(const char *value) {
   for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
     if (strlen(names[i]) != length || strncmp(names[i], value, length) != 0) continue;
     if (colon && colon[1]) {
-      int fd = open(colon + 1, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+      int fd = descriptor_above(open(colon + 1, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
       if (fd < 0) {
         write_from(LOG_WARN);
         return "the log file cannot be opened for appending; the log goes to stderr";

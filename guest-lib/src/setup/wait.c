@@ -7,6 +7,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "setup/clock.h"
 
 // How often other signals are let through where no descriptor is left to hear of them.
@@ -48,8 +49,9 @@ int wait_for(int fd, short events, int64_t deadline) {
   for (int signal = 1; signal < NSIG; signal++)
     if (sigismember(&during, signal) == 1 && sigismember(&held, signal) == 0)
       sigaddset(&others, signal);
-  struct pollfd polled[2] = {{.fd = fd, .events = events},
-                             {.fd = signalfd(-1, &others, SFD_CLOEXEC), .events = POLLIN}};
+  struct pollfd polled[2] = {
+      {.fd = fd, .events = events},
+      {.fd = descriptor_above(signalfd(-1, &others, SFD_CLOEXEC)), .events = POLLIN}};
   int error = -1;
   while (error < 0) {
     int64_t left = deadline < 0 ? INT64_MAX : deadline - clock_ms();

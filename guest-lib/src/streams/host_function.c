@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "abi_descriptor.h"
 #include "base/thread.h"
 #include "base/thread_role.h"
 #include "guest_calls.h"
@@ -220,7 +221,7 @@ static void *caller(void *unused) {
 // With the lock held.
 static _Bool start(void) {
   if (started) return 1;
-  if (kick < 0) kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (kick < 0) kick = descriptor_above(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (kick < 0) return 0;
   // The program's functions may need any stack.
   const int error = thread_start(caller, NULL, THREAD_STACK_OF_PROGRAM);

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "setup/dial.h"
 #include "setup/log.h"
 #include "silence.h"
@@ -36,7 +37,7 @@ _Bool connection_make(struct session *session) {
 int connection_adopt(struct session *session, int fd) {
   struct connection *connection = session->connection;
   if (!connection->reader_left)
-    connection->reader_left = 1 + eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    connection->reader_left = 1 + descriptor_above(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!connection->reader_left) return errno;
   session->socket = 1 + fd;
   return 0;

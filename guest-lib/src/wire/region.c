@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "base/ablation.h"
 #include "base/populate.h"
 #include "guest_calls.h"
@@ -90,6 +91,7 @@ ssize_t region_receive(struct session *session, int fd, void *to, size_t size, i
       head->cmsg_len == CMSG_LEN(sizeof(int))) {
     int descriptor;
     memcpy(&descriptor, CMSG_DATA(head), sizeof descriptor);
+    descriptor = descriptor_above(descriptor);
     int before = atomic_exchange(&session->region->descriptor, descriptor + 1);
     if (before) close(before - 1);
   }

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "abi_descriptor.h"
 #include "base/thread.h"
 #include "wire/answer.h"
 #include "wire/batch.h"
@@ -108,7 +109,7 @@ int sender_start(struct session *session) {
   struct outbox *outbox = session->outbox;
   // After a cuInit that failed for another session, it is there.
   if (outbox->started) return 0;
-  outbox->sender_kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  outbox->sender_kick = descriptor_above(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (outbox->sender_kick < 0) return errno;
   const int error = thread_start(sender, session, 256 << 10);
   outbox->started = !error;

@@ -90,6 +90,7 @@ t.test('on several devices', { skip: noPrograms }, async (t) => {
 for (const name of [
   'memory',
   'upload-twice',
+  'closed-descriptors',
   'forks',
   'threads',
   'batch-copies',

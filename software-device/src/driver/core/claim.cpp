@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "core/log.h"
 
 namespace softdev::driver {
@@ -17,7 +18,7 @@ bool Claim::take(const std::string &path) {
     flock whole{};
     whole.l_type = F_WRLCK;
     whole.l_whence = SEEK_SET;
-    file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    file_ = descriptor_above(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
     if (file_ < 0 || fcntl(file_, F_SETLK, &whole) < 0) {
       const int why = errno;
       const bool taken = file_ >= 0 && (why == EAGAIN || why == EACCES);

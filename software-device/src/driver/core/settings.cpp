@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "abi_descriptor.h"
 #include "core/instances.h"
 
 namespace softdev::driver {
@@ -131,7 +132,7 @@ std::string_view trimmed(std::string_view text) {
 
 // Lines `key = value`; `[device]` begins a device, and those before the first one are for all.
 bool read_file(const char *path, Settings *settings, std::string *problem) {
-  std::unique_ptr<FILE, int (*)(FILE *)> file(fopen(path, "re"), fclose);
+  std::unique_ptr<FILE, int (*)(FILE *)> file(stream_above(path, "r"), fclose);
   if (!file) {
     *problem =
         std::string("SOFTWARE_DEVICE_CONFIG=") + path + " cannot be read: " + strerror(errno);

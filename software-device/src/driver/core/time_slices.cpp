@@ -7,6 +7,7 @@
 
 #include <thread>
 
+#include "abi_descriptor.h"
 #include "core/log.h"
 
 namespace softdev::driver {
@@ -43,7 +44,7 @@ void unlock(int file, off_t byte) {
 }  // namespace
 
 std::unique_ptr<TimeSlices> TimeSlices::open(const std::string &path) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  const int file = descriptor_above(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (file < 0) {
     log(Level::kError, "%s: %s", path.c_str(), strerror(errno));
     return nullptr;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "abi_descriptor.h"
 #include "entry/entry.h"
 
 using namespace softdev::driver;
@@ -94,7 +95,7 @@ CUresult cuLogsCurrent(CUlogIterator *iterator, unsigned int flags) {
 CUresult cuLogsDumpToFile(CUlogIterator *iterator, const char *path, unsigned int flags) {
   if (!path || flags) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&] {
-    std::unique_ptr<FILE, int (*)(FILE *)> file(fopen(path, "w"), fclose);
+    std::unique_ptr<FILE, int (*)(FILE *)> file(stream_above(path, "w"), fclose);
     if (!file) return CUDA_ERROR_INVALID_VALUE;
     std::string text = lines_from(iterator);
     return fwrite(text.data(), 1, text.size(), file.get()) == text.size()

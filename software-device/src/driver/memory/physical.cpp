@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "abi_descriptor.h"
 #include "core/log.h"
 
 namespace softdev::driver {
@@ -21,7 +22,7 @@ uint64_t PhysicalMemory::used() const {
 
 bool PhysicalMemory::open_file() {
   if (file_ >= 0) return true;
-  file_ = memfd_create("software-device", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  file_ = descriptor_above(memfd_create("software-device", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file_ < 0) {
     log(Level::kError, "memfd_create failed: %m");
     return false;

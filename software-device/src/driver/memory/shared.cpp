@@ -10,6 +10,8 @@
 #include <cstring>
 #include <string>
 
+#include "abi_descriptor.h"
+
 namespace softdev::driver {
 namespace {
 
@@ -44,7 +46,7 @@ bool has_seals(int file, int wanted) {
 std::unique_ptr<File> open_in(int32_t process, int32_t number, int flags) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/fd/%d", process, number);
-  return std::make_unique<File>(open(path, flags | O_CLOEXEC | O_NONBLOCK));
+  return std::make_unique<File>(descriptor_above(open(path, flags | O_CLOEXEC | O_NONBLOCK)));
 }
 
 bool read_description(const File &descriptor, uint64_t id, Description *out) {
@@ -89,7 +91,7 @@ File::~File() {
 uint64_t process_start(int32_t process) {
   char path[32], text[1024];
   snprintf(path, sizeof path, "/proc/%d/stat", process);
-  File file(open(path, O_RDONLY | O_CLOEXEC));
+  File file(descriptor_above(open(path, O_RDONLY | O_CLOEXEC)));
   ssize_t length = file.valid() ? read(file.number(), text, sizeof text - 1) : -1;
   if (length <= 0) return 0;
   text[length] = 0;
@@ -108,8 +110,8 @@ bool process_lives(int32_t process, uint64_t started) { return process_start(pro
 
 std::shared_ptr<Share> Share::offer(SharedKind kind, int file, const Description &description,
                                     uint64_t pool) {
-  auto descriptor = std::make_unique<File>(
-      memfd_create("software-device-description", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  auto descriptor = std::make_unique<File>(descriptor_above(
+      memfd_create("software-device-description", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
   if (!descriptor->valid()) return nullptr;
   Header header = {kMagic,
                    next_id(),
@@ -163,7 +165,8 @@ std::shared_ptr<File> create_shared_file(uint64_t size, const CUuuid &device) {
     snprintf(text, sizeof text, "%02x", static_cast<unsigned char>(byte));
     name += text;
   }
-  auto file = std::make_shared<File>(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  auto file = std::make_shared<File>(
+      descriptor_above(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING)));
   if (!file->valid() || ftruncate(file->number(), static_cast<off_t>(size)) != 0 ||
       fcntl(file->number(), F_ADD_SEALS, kSeals) != 0)
     return nullptr;
@@ -171,7 +174,7 @@ std::shared_ptr<File> create_shared_file(uint64_t size, const CUuuid &device) {
 }
 
 std::shared_ptr<File> adopt_shared_file(int number, uint64_t *size, CUuuid *device) {
-  auto file = std::make_shared<File>(fcntl(number, F_DUPFD_CLOEXEC, 3));
+  auto file = std::make_shared<File>(fcntl(number, F_DUPFD_CLOEXEC, ABI_DESCRIPTOR_LEAST));
   struct stat about;
   if (!file->valid() || !has_seals(file->number(), kSeals) || fstat(file->number(), &about) != 0 ||
       about.st_size <= 0)
@@ -195,8 +198,8 @@ std::shared_ptr<File> adopt_shared_file(int number, uint64_t *size, CUuuid *devi
 }
 
 std::shared_ptr<File> create_note(const void *data, size_t size) {
-  auto file =
-      std::make_shared<File>(memfd_create("software-device-note", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  auto file = std::make_shared<File>(
+      descriptor_above(memfd_create("software-device-note", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
   if (!file->valid() || !write_all(file->number(), data, size) ||
       fcntl(file->number(), F_ADD_SEALS, kSeals | F_SEAL_WRITE) != 0)
     return nullptr;

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "abi_descriptor.h"
 #include "abi_result.h"
 #include "streams/context.h"
 
@@ -71,9 +72,9 @@ constexpr int kFirstDevice = 1;
 bool open(const char *path, std::string *problem) {
   std::string_view name = path;
   json = name.ends_with(".json");
-  const int fd = name == "-"
-                     ? dup(STDERR_FILENO)
-                     : ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+  const int fd = descriptor_above(
+      name == "-" ? dup(STDERR_FILENO)
+                  : ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
   file = fd < 0 ? nullptr : fdopen(fd, "w");
   if (!file) {
     *problem = std::string(path) + " cannot be written: " + std::strerror(errno);

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "abi_descriptor.h"
 #include "graphs/dot.h"
 
 using namespace softdev::driver;
@@ -233,7 +234,7 @@ CUresult cuGraphDebugDotPrint(CUgraph handle, const char *path, unsigned int fla
     return CUDA_SUCCESS;
   });
   if (result) return result;
-  FILE *file = fopen(path, "w");
+  FILE *file = stream_above(path, "w");
   if (!file) return refuse(CUDA_ERROR_OPERATING_SYSTEM, "%s cannot be written", path);
   bool written = fwrite(text.data(), 1, text.size(), file) == text.size();
   if (fclose(file) != 0 || !written)

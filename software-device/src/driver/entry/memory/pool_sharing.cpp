@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "entry/entry.h"
 #include "entry/memory/pool.h"
 #include "entry/memory/sharing.h"
@@ -96,7 +97,7 @@ CUresult cuMemPoolExportToShareableHandle(void *shared, CUmemoryPool handle,
   return guarded([&]() -> CUresult {
     PoolIdentity identity = identity_of(*pool);
     auto note = create_note(&identity, sizeof identity);
-    int number = note ? fcntl(note->number(), F_DUPFD_CLOEXEC, 0) : -1;
+    int number = note ? fcntl(note->number(), F_DUPFD_CLOEXEC, ABI_DESCRIPTOR_LEAST) : -1;
     if (number < 0) return refuse(CUDA_ERROR_OPERATING_SYSTEM, "no file descriptor is left");
     *static_cast<int *>(shared) = number;
     return CUDA_SUCCESS;

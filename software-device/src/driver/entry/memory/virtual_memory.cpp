@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "abi_descriptor.h"
 #include "entry/entry.h"
 #include "entry/memory/sharing.h"
 
@@ -168,7 +169,7 @@ CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle
     return refuse(CUDA_ERROR_NOT_SUPPORTED, "memory is shared by file descriptors only");
   if (!allocation->file)
     return refuse(CUDA_ERROR_INVALID_VALUE, "the memory was not created to be shared");
-  int number = fcntl(allocation->file->number(), F_DUPFD_CLOEXEC, 0);
+  int number = fcntl(allocation->file->number(), F_DUPFD_CLOEXEC, ABI_DESCRIPTOR_LEAST);
   if (number < 0) return refuse(CUDA_ERROR_OPERATING_SYSTEM, "no file descriptor is left");
   *static_cast<int *>(shared) = number;
   return CUDA_SUCCESS;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "abi_descriptor.h"
 #include "core/log.h"
 
 namespace softdev::driver {
@@ -80,7 +81,7 @@ void report_load_success(const JitLog &jit) {
 
 CUresult read_image_file(const char *path, std::vector<uint8_t> *bytes) {
   if (!path) return CUDA_ERROR_INVALID_VALUE;
-  std::unique_ptr<FILE, int (*)(FILE *)> file(fopen(path, "rb"), fclose);
+  std::unique_ptr<FILE, int (*)(FILE *)> file(stream_above(path, "r"), fclose);
   if (!file) return refuse(CUDA_ERROR_FILE_NOT_FOUND, "%s: %s", path, strerror(errno));
   struct stat status;
   if (fstat(fileno(file.get()), &status) != 0 || !S_ISREG(status.st_mode))
