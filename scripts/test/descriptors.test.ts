@@ -1,6 +1,7 @@
 // What is ours in a program's process keeps out of the program's way: descriptors lie above 2
-// (driver-abi/src/abi_descriptor.h). That it
-// works is for test/programs/features to show; this finds a place that was forgotten.
+// (driver-abi/src/abi_descriptor.h), threads take no signals (driver-abi/src/abi_signals.h). That it
+// works is for test/programs to show (closed-descriptors, signals); this finds a place that was
+// forgotten.
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
@@ -139,4 +140,22 @@ t.test('descriptors of ours lie above 2', async (t) => {
     [],
     'descriptor_above (driver-abi/src/abi_descriptor.h) takes each where it belongs',
   );
+});
+
+t.test('threads of ours are started where signals are blocked', async (t) => {
+  const starts = /\bpthread_create\s*\(|\bstd::j?thread\s*\(|= Engine::create\s*\(/g;
+  let found = 0;
+  const wrong: string[] = [];
+  for (const file of sources) {
+    const text = code(readFileSync(path.join(root, file), 'utf8'));
+    for (const match of text.matchAll(starts)) {
+      found++;
+      // In the same function.
+      const before = text.slice(Math.max(0, text.lastIndexOf('\n}', match.index)), match.index);
+      if (!/\babi_signals_block\s*\(|\bSignalsBlocked\s+\w+\s*;/.test(before))
+        wrong.push(`${file}: ${match[0]}`);
+    }
+  }
+  t.ok(found >= 4, `places that start a thread are found: ${found}`);
+  t.same(wrong, [], 'abi_signals_block (driver-abi/src/abi_signals.h) comes first');
 });

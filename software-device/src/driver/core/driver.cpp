@@ -12,6 +12,7 @@
 #include "core/instances.h"
 #include "core/visible.h"
 #include "streams/disorder.h"
+#include "streams/helpers.h"
 #include "trace/trace.h"
 
 namespace softdev::driver {
@@ -136,6 +137,7 @@ Driver::Driver(Settings as_read)
 
 Engine &Driver::engine() {
   std::call_once(engine_once_, [this] {
+    SignalsBlocked blocked;
     engine_ = Engine::create({.workers = settings.workers});
     log(Level::kInfo, "%u workers execute kernels", engine_->workers());
   });

@@ -5,13 +5,11 @@
 #include <system_error>
 #include <thread>
 
+#include "abi_signals.h"
+
 namespace softdev::driver {
-SignalsBlocked::SignalsBlocked() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before_);
-}
-SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+SignalsBlocked::SignalsBlocked() { abi_signals_block(&before_); }
+SignalsBlocked::~SignalsBlocked() { abi_signals_restore(&before_); }
 
 bool start_thread(std::function<void()> body) {
   try {

@@ -11,8 +11,7 @@
 
 namespace softdev::driver {
 
-// While one lives, threads that are started get no signals: these are the program's business, and
-// must land on its own threads.
+// While one lives, threads that this thread starts take no signals (abi_signals.h).
 class SignalsBlocked {
  public:
   SignalsBlocked();
