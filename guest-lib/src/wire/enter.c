@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "abi_lookup.h"
+#include "abi_process.h"
 #include "abi_refusal.h"
 #include "abi_result.h"
 #include "base/notice.h"
@@ -15,10 +16,11 @@ enum { NOT_READY = 1, CHILD = 2, LOST = 4, POISONED = 8, HOST_FUNCTIONS = 16, IN
 
 _Atomic int guest_obstacles = NOT_READY;
 static _Atomic int lost_result;
+static _Atomic _Bool attaching;
 
 CUresult guest_check(enum needs needs) {
   int condition = atomic_load(&guest_obstacles);
-  if (condition & (CHILD | NOT_READY)) return CUDA_ERROR_NOT_INITIALIZED;
+  if (guest_is_child() || condition & NOT_READY) return CUDA_ERROR_NOT_INITIALIZED;
   if (condition & HOST_FUNCTIONS && thread_role.in_function) return CUDA_ERROR_NOT_PERMITTED;
   if (condition & LOST) return (CUresult)atomic_load(&lost_result);
   if (condition & INACTIVE && needs == NEEDS_CONTEXT) {
@@ -29,8 +31,6 @@ CUresult guest_check(enum needs needs) {
     return (CUresult)atomic_load(&session_here()->poison);
   return CUDA_SUCCESS;
 }
-
-static _Atomic _Bool attaching;
 
 // CUDA contexts do not survive a fork. The child keeps neither the socket (the session must end
 // with the parent) nor any lock that another thread held, be it in the middle of attaching. After
@@ -46,6 +46,7 @@ static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 void guest_attaching(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, watch_forks);
+  abi_process_begin();
   atomic_store(&attaching, 1);
 }
 
@@ -63,7 +64,13 @@ void guest_watch_contexts(_Bool some_inactive) {
     atomic_fetch_and(&guest_obstacles, ~INACTIVE);
 }
 
-_Bool guest_is_child(void) { return (atomic_load(&guest_obstacles) & CHILD) != 0; }
+// A child that fork() made was told so. One of clone() finds out: it has the socket all the same,
+// and uses it for nothing.
+_Bool guest_is_child(void) {
+  const int condition = atomic_load(&guest_obstacles);
+  if (condition & CHILD) return 1;
+  return abi_process_is_child() && (!(condition & NOT_READY) || atomic_load(&attaching));
+}
 
 void guest_set_lost(CUresult result) {
   int none = 0;

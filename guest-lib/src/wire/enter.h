@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "abi_process.h"
 #include "base/call.h"
 #include "base/stats.h"
 #include "cuda_driver.h"
@@ -33,7 +34,7 @@ static inline _Bool guest_context_is_gone(uint64_t context) {
 }
 
 // Returns the error of a call that cannot go on, and CUDA_SUCCESS when this one can after all. For
-// when guest_obstacles is not 0.
+// when guest_obstacles is not 0, and in a child.
 CUresult guest_check(enum needs needs);
 
 // Called first by the generated entry point of the call with the number `call` (CALL_...). Brings
@@ -45,7 +46,8 @@ static inline CUresult guest_enter(int call, enum needs needs) {
   log_trace("%s", call_names[call]);
   if (needs == NEEDS_NOTHING) return CUDA_SUCCESS;
   if (sessions_many()) session_begin_call();
-  if (__builtin_expect(atomic_load_explicit(&guest_obstacles, memory_order_acquire), 0)) {
+  if (__builtin_expect(atomic_load_explicit(&guest_obstacles, memory_order_acquire), 0) ||
+      __builtin_expect(abi_process_is_child(), 0)) {
     CUresult result = guest_check(needs);
     if (result) return result;
   }
@@ -75,7 +77,7 @@ CUresult guest_lost(void);
 void guest_watch_host_functions(void);
 // Whether any context is inactive, so that calls have to look at theirs.
 void guest_watch_contexts(_Bool some_inactive);
-// Whether this process was forked off during or after cuInit.
+// Whether this process is a child of one that has called cuInit, or was calling it.
 _Bool guest_is_child(void);
 
 // ---- errors of a session ------------------------------------------------------------------------

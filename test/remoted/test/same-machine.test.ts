@@ -91,6 +91,7 @@ for (const name of [
   'memory',
   'upload-twice',
   'closed-descriptors',
+  'cloned-child',
   'forks',
   'threads',
   'batch-copies',

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "abi_process.h"
 #include "abi_tables.h"
 #include "abi_version.h"
 #include "core/instances.h"
@@ -24,6 +25,12 @@ thread_local bool in_host_function = false;
 
 void in_child() {
   if (the_driver.load(std::memory_order_relaxed)) forked.store(true, std::memory_order_relaxed);
+}
+
+// Of a process that has the driver. fork() says so; clone() does not.
+bool is_child() {
+  return forked.load(std::memory_order_relaxed) ||
+         (abi_process_is_child() && the_driver.load(std::memory_order_relaxed));
 }
 
 std::string path_of_loss;  // the trait `lost-gpu`; set before anybody else may ask
@@ -109,13 +116,13 @@ int driver_version() {
 }
 
 Driver *driver() {
-  if (forked.load(std::memory_order_relaxed)) return nullptr;
+  if (is_child()) return nullptr;
   return the_driver.load(std::memory_order_acquire);
 }
 
 CUresult initialise() {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-  if (forked.load(std::memory_order_relaxed))
+  if (is_child())
     return refuse(CUDA_ERROR_NOT_INITIALIZED, "this process was forked from one that uses CUDA");
   pthread_mutex_lock(&mutex);
   CUresult result = CUDA_SUCCESS;
@@ -124,6 +131,7 @@ CUresult initialise() {
     result = make(&made);
     if (result == CUDA_SUCCESS) {
       pthread_atfork(nullptr, nullptr, in_child);
+      abi_process_begin();
       the_driver.store(made.release(), std::memory_order_release);
     }
   }

@@ -1,0 +1,38 @@
+#include "abi_process.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+// A page that the kernel clears in every child with memory of its own. 1 in it: here.
+static _Atomic(_Atomic char *) mark;
+
+static void make(void) {
+  const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+  void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return;
+  if (madvise(page, size, MADV_WIPEONFORK) != 0) {
+    munmap(page, size);
+    return;
+  }
+  atomic_store((_Atomic char *)page, 1);
+  atomic_store(&mark, page);
+}
+
+void abi_process_begin(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make);
+  _Atomic char *here = atomic_load(&mark);
+  if (here) atomic_store(here, 1);
+}
+
+bool abi_process_is_child(void) {
+  _Atomic char *here = atomic_load_explicit(&mark, memory_order_relaxed);
+  return here && !atomic_load_explicit(here, memory_order_relaxed);
+}
