@@ -2,11 +2,10 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "abi_version.h"
+#include "abi_visible.h"
 #include "guest_calls.h"
 #include "session/device_claims.h"
 #include "setup/log.h"
@@ -38,25 +37,6 @@ int device_tell_version(void) {
   return atomic_compare_exchange_strong(&told, &none, version) ? version : none;
 }
 
-// "GPU-" and a prefix of the UUID that fits one device only, as nvidia-smi prints it; of an
-// instance in MIG mode, "MIG-" and all of it.
-static int find_by_uuid(const struct device *all, int all_count, const char *text, size_t length) {
-  int found = -1;
-  for (int i = 0; i < all_count; i++) {
-    const unsigned char *u = (const unsigned char *)all[i].uuid.bytes;
-    char name[64];
-    snprintf(name, sizeof name,
-             "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-             all[i].instance ? "MIG" : "GPU", u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8],
-             u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
-    if (length > strlen(name) || strncasecmp(name, text, length) != 0) continue;
-    if (all[i].instance && length < strlen(name)) continue;
-    if (found >= 0) return -1;
-    found = i;
-  }
-  return found;
-}
-
 static void choose(const struct device *all, int all_count, const char *visible) {
   count = 0;
   if (!visible) {
@@ -64,35 +44,20 @@ static void choose(const struct device *all, int all_count, const char *visible)
     count = all_count;
     return;
   }
-  // A list of indices or UUIDs that ends at the first one that names no device; naming a device
-  // twice makes none visible.
-  _Bool taken[DEVICES_MAX] = {0};
-  const char *at = visible;
-  while (*at) {
-    size_t length = strcspn(at, ",");
-    int index = -1;
-    if (strncmp(at, "GPU-", 4) == 0 || strncmp(at, "MIG-", 4) == 0) {
-      index = find_by_uuid(all, all_count, at, length);
-    } else {
-      char *end;
-      long number = strtol(at, &end, 10);
-      if (end != at && number >= 0 && number < all_count) index = (int)number;
-    }
-    if (index < 0) {
-      log_warn("CUDA_VISIBLE_DEVICES=\"%s\": \"%.*s\" names no device; the list ends there",
-               visible, (int)length, at);
-      break;
-    }
-    if (taken[index]) {
-      log_warn("CUDA_VISIBLE_DEVICES=\"%s\" names a device twice: no device is visible", visible);
-      count = 0;
-      return;
-    }
-    taken[index] = 1;
-    devices[count++] = all[index];
-    at += length;
-    if (*at == ',') at++;
+  struct abi_visible_device named[DEVICES_MAX];
+  int chosen[DEVICES_MAX];
+  for (int i = 0; i < all_count; i++) {
+    const unsigned char *u = (const unsigned char *)all[i].uuid.bytes;
+    named[i] = (struct abi_visible_device){.number = i};
+    snprintf(named[i].name, sizeof named[i].name,
+             "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+             all[i].instance ? "MIG" : "GPU", u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8],
+             u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
   }
+  const struct abi_visible_list list = abi_visible_read(visible, named, all_count, chosen);
+  char why[512];
+  if (abi_visible_explain(&list, visible, why, sizeof why)) log_warn("%s", why);
+  for (; count < list.count; count++) devices[count] = all[chosen[count]];
 }
 
 void device_start(const struct device *all, int all_count, const char *visible,

@@ -1,11 +1,12 @@
 #include "core/visible.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "abi_visible.h"
+#include "core/log.h"
 #include "core/uuid.h"
 
 namespace softdev::driver {
@@ -19,59 +20,39 @@ std::optional<Visible> gpu_at(int number, const std::vector<DeviceSettings> &gpu
   return Visible{number, 0};
 }
 
-// A prefix of the UUID that fits one GPU only.
-std::optional<Visible> by_gpu_uuid(std::string_view text, const std::vector<DeviceSettings> &gpus) {
-  int chosen = -1;
-  for (int i = 0; i < static_cast<int>(gpus.size()); i++) {
-    if (!uuid_text("GPU", gpu_uuid(i)).starts_with(text)) continue;
-    if (chosen >= 0) return std::nullopt;
-    chosen = i;
-  }
-  if (chosen < 0) return std::nullopt;
-  return gpu_at(chosen, gpus);
+abi_visible_device named(std::string_view kind, const CUuuid &uuid) {
+  abi_visible_device device = {{}, -1, false};
+  uuid_text(kind, uuid).copy(device.name, sizeof device.name - 1);
+  return device;
 }
 
-// The whole UUID.
-std::optional<Visible> by_instance_uuid(std::string_view text,
-                                        const std::vector<DeviceSettings> &gpus) {
+// Those of the list, which ends in front of a GPU in MIG mode that has no instance.
+std::vector<Visible> listed(const char *value, const std::vector<DeviceSettings> &gpus) {
+  std::vector<abi_visible_device> devices;
+  std::vector<Visible> all;
+  for (int i = 0; i < static_cast<int>(gpus.size()); i++) {
+    const auto gpu = gpu_at(i, gpus);
+    devices.push_back(named("GPU", gpu_uuid(i)));
+    devices.back().number = i;
+    devices.back().absent = !gpu;
+    all.push_back(gpu.value_or(Visible{i, -1}));
+  }
   for (int i = 0; i < static_cast<int>(gpus.size()); i++) {
     const int instances = static_cast<int>(gpus[static_cast<size_t>(i)].instances.size());
-    for (int instance = 0; instance < instances; instance++)
-      if (uuid_text("MIG", instance_uuid(i, instance)) == text) return Visible{i, instance};
+    for (int instance = 0; instance < instances; instance++) {
+      devices.push_back(named("MIG", instance_uuid(i, instance)));
+      all.push_back({i, instance});
+    }
   }
-  return std::nullopt;
-}
-
-std::optional<Visible> named(std::string_view text, const std::vector<DeviceSettings> &gpus) {
-  if (text.starts_with("GPU-")) return by_gpu_uuid(text, gpus);
-  if (text.starts_with("MIG-")) return by_instance_uuid(text, gpus);
-  int number = 0;
-  const char *const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || number < 0 || number >= static_cast<int>(gpus.size()))
-    return std::nullopt;
-  return gpu_at(number, gpus);
-}
-
-std::string_view without_blanks(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
-// The list ends at the first entry that names no device, or one that is in it already.
-std::vector<Visible> listed(std::string_view rest, const std::vector<DeviceSettings> &gpus) {
+  std::vector<int> chosen(devices.size());
+  const abi_visible_list list =
+      abi_visible_read(value, devices.data(), static_cast<int>(devices.size()), chosen.data());
+  char why[512];
+  if (abi_visible_explain(&list, value, why, sizeof why)) log(Level::kInfo, "%s", why);
   std::vector<Visible> visible;
-  for (;;) {
-    const size_t comma = rest.find(',');
-    const auto found = named(without_blanks(rest.substr(0, comma)), gpus);
-    if (!found) return visible;
-    for (const Visible &before : visible)
-      if (before.gpu == found->gpu && before.instance == found->instance) return visible;
-    visible.push_back(*found);
-    if (comma == rest.npos) return visible;
-    rest.remove_prefix(comma + 1);
-  }
+  for (int i = 0; i < list.count; i++)
+    visible.push_back(all[static_cast<size_t>(chosen[static_cast<size_t>(i)])]);
+  return visible;
 }
 
 }  // namespace
