@@ -2,6 +2,7 @@
 // it.
 #include "allocation/virtual_memory.h"
 
+#include "base/stats.h"
 #include "check.h"
 #include "memory/memory_range.h"
 #include "session.h"
@@ -99,9 +100,35 @@ static void pieces(void **state) {
   FAILS(OUT_OF_MEMORY, cuMemCreate(&handle, 0 - GRANULE, &properties, 0));
   properties.location.id = 9;
   FAILS(INVALID_DEVICE, cuMemCreate(&handle, GRANULE, &properties, 0));
-  properties = on_device(0);
-  properties.location.type = CU_MEM_LOCATION_TYPE_HOST;
-  FAILS(NOT_SUPPORTED, cuMemCreate(&handle, GRANULE, &properties, 0));
+  // Where CUDA has pieces of memory and we do not is told from where it has none.
+  const struct {
+    CUmemLocationType place;
+    CUmemAllocationHandleType handles;
+    CUresult result;
+  } places[] = {
+      {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED},
+      {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+       CUDA_ERROR_INVALID_VALUE},
+      {CU_MEM_LOCATION_TYPE_HOST_NUMA, CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED},
+      {CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN, CU_MEM_HANDLE_TYPE_NONE,
+       CUDA_ERROR_NOT_SUPPORTED},
+      {CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_INVALID_VALUE},
+      {CU_MEM_LOCATION_TYPE_INVISIBLE, CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_INVALID_VALUE},
+      {CU_MEM_LOCATION_TYPE_NONE, CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_INVALID_VALUE},
+      {(CUmemLocationType)77, CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_INVALID_VALUE},
+  };
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    properties = on_device(0);
+    properties.location.type = places[i].place;
+    properties.requestedHandleTypes = places[i].handles;
+    const uint64_t before = guest_stats->unsupported;
+    assert_int_equal(cuMemCreate(&handle, GRANULE, &properties, 0), places[i].result);
+    assert_int_equal(
+        cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+        places[i].result);
+    assert_int_equal(guest_stats->unsupported - before,
+                     places[i].result == CUDA_ERROR_NOT_SUPPORTED ? 2 : 0);
+  }
   properties = on_device(0);
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
   FAILS(NOT_SUPPORTED, cuMemCreate(&handle, GRANULE, &properties, 0));

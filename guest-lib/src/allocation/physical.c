@@ -10,12 +10,29 @@
 #include "session/session.h"
 #include "wire/enter.h"
 
+// The places where CUDA has pieces of memory. "The node of the current thread" is none of them.
+static CUresult check_place(const CUmemAllocationProp *prop) {
+  static _Atomic _Bool host_said, domain_said;
+  switch (prop->location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      return device_exists(prop->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    case CU_MEM_LOCATION_TYPE_HOST:
+      if (prop->requestedHandleTypes) return CUDA_ERROR_INVALID_VALUE;  // nobody shares it
+      __attribute__((fallthrough));
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      return guest_not_served(&host_said, "pieces of host memory");
+    case CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN:
+      return guest_not_served(&domain_said, "pieces of a locality domain of a device");
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
 static CUresult check(const CUmemAllocationProp *prop) {
-  static _Atomic _Bool place_said, handle_said;
+  static _Atomic _Bool handle_said;
   if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-  if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-    return guest_not_served(&place_said, "pieces of memory that are not a device's");
-  if (!device_exists(prop->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  CUresult result = check_place(prop);
+  if (result) return result;
   if (prop->requestedHandleTypes & ~(int)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
     return guest_not_served(&handle_said,
                             "pieces of memory that are shared by other handles than descriptors");

@@ -117,6 +117,30 @@ void memory_is_counted_and_comes_back_zero(void **) {
   properties = on_device(5);
   EXPECT(CUDA_ERROR_INVALID_DEVICE, cuMemCreate(&handle, kGranule, &properties, 0));
   size_t granularity;
+  // Where CUDA has pieces of memory and this device does not is told from where it has none.
+  const struct {
+    CUmemLocationType place;
+    int handles;
+    CUresult result;
+  } places[] = {
+      {CU_MEM_LOCATION_TYPE_HOST, 0, CUDA_ERROR_NOT_SUPPORTED},
+      {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+       CUDA_ERROR_INVALID_VALUE},
+      {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0, CUDA_ERROR_NOT_SUPPORTED},
+      {CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN, 0, CUDA_ERROR_NOT_SUPPORTED},
+      {CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0, CUDA_ERROR_INVALID_VALUE},
+      {CU_MEM_LOCATION_TYPE_INVISIBLE, 0, CUDA_ERROR_INVALID_VALUE},
+      {CU_MEM_LOCATION_TYPE_NONE, 0, CUDA_ERROR_INVALID_VALUE},
+      {static_cast<CUmemLocationType>(77), 0, CUDA_ERROR_INVALID_VALUE},
+  };
+  for (const auto &[place, handles, result] : places) {
+    properties = on_device();
+    properties.location.type = place;
+    properties.requestedHandleTypes = static_cast<CUmemAllocationHandleType>(handles);
+    EXPECT(result, cuMemCreate(&handle, kGranule, &properties, 0));
+    EXPECT(result, cuMemGetAllocationGranularity(&granularity, &properties,
+                                                 CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  }
   properties = on_device();
   OK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   assert_int_equal(granularity, kGranule);

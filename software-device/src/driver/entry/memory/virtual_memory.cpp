@@ -13,12 +13,28 @@ namespace {
 
 std::mutex references_mutex;
 
+// The places where CUDA has pieces of memory. "The node of the current thread" is none of them.
+CUresult check_place(const CUmemAllocationProp &properties) {
+  switch (properties.location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      return driver()->device(properties.location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    case CU_MEM_LOCATION_TYPE_HOST:
+      if (properties.requestedHandleTypes)
+        return refuse(CUDA_ERROR_INVALID_VALUE, "memory of the host is not shared by handles");
+      [[fallthrough]];
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    case CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN:
+      return refuse(CUDA_ERROR_NOT_SUPPORTED, "only memory of whole devices can be created");
+    default:
+      return refuse(CUDA_ERROR_INVALID_VALUE, "memory of location type %d cannot be created",
+                    properties.location.type);
+  }
+}
+
 CUresult check_properties(const CUmemAllocationProp *properties) {
   if (!properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return refuse(CUDA_ERROR_INVALID_VALUE, "only pinned allocations can be created");
-  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-    return refuse(CUDA_ERROR_NOT_SUPPORTED, "only memory of devices can be created");
-  if (!driver()->device(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  if (CUresult bad = check_place(*properties)) return bad;
   if (properties->requestedHandleTypes &
       ~static_cast<int>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
     return refuse(CUDA_ERROR_NOT_SUPPORTED, "memory is shared by file descriptors only");
