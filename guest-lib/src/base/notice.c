@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "base/place.h"
 #include "setup/clock.h"
-#include "abi_descriptor.h"
 #include "setup/environment.h"
 
 static char folder[256];

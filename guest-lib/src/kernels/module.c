@@ -274,7 +274,7 @@ static void say_unfit(const struct image *image) {
   char held[256];
   image_describe(image, held, sizeof held);
   int device = device_here();
-  char text[1024];
+  char text[1280];
   snprintf(text, sizeof text,
            "no kernel of a module can run: it holds %s, and the device is of compute capability "
            "%d.%d (%s)%s",

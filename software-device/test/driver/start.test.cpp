@@ -147,7 +147,7 @@ void visible_devices(void **) {
   assert_int_equal(visible("0,1,2"), 3);
   assert_int_equal(visible("2"), 1);
   assert_int_equal(visible("1,7,0"), 1);  // ends at the first that is not there
-  assert_int_equal(visible("0,0"), 99);  // twice: none
+  assert_int_equal(visible("0,0"), 99);   // twice: none
   assert_int_equal(visible("0,x"), 1);
   assert_int_equal(in_child({{"CUDA_VISIBLE_DEVICES", ""}}, start), CUDA_ERROR_NO_DEVICE);
   assert_int_equal(in_child({{"CUDA_VISIBLE_DEVICES", "-1"}}, start), CUDA_ERROR_NO_DEVICE);
