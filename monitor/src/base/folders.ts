@@ -11,9 +11,14 @@ export function ensureFolder(folder: string, make: boolean, mode = 0o777): boole
     mkdirSync(folder, { recursive: true, mode });
     return true;
   }
-  const above = nearest(path.resolve(folder));
-  if (!statSync(above).isDirectory()) throw new Error(`${above} is not a folder`);
-  if (above === path.resolve(folder)) return true;
+  const wanted = path.resolve(folder);
+  const above = nearest(wanted);
+  if (!statSync(above).isDirectory()) {
+    // In the words of mkdir.
+    const why = above === wanted ? 'EEXIST: file already exists' : 'ENOTDIR: not a directory';
+    throw new Error(`${why}, mkdir '${folder}'`);
+  }
+  if (above === wanted) return true;
   accessSync(above, constants.W_OK | constants.X_OK);
   return false;
 }

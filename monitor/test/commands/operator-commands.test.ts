@@ -123,7 +123,7 @@ t.test('sessions: sorted, and JSON', async (t) => {
   t.same(await ids('--sort', 'memory'), [3, 4, 5]);
   t.same(await ids('--sort', 'tenant'), [4, 5, 3]);
   const text = (await cli(api, ['sessions', '--sort', 'tenant'])).stdout;
-  t.match(text, /^SESSION .*\n +4 .*\n +5 .*\n +3 .*\n\nWAITING/);
+  t.match(text, /^SESSION .*\n +4 .*\n +5 .*\n +3 .*\n\nGPU 0: .*\n\nWAITING/);
   t.match(text, / 0\.0 +- {2}a /, 'of one GPU');
   const group = (ordinal: number) => ({ session: 3, ordinal, gpus: [0, 1] });
   api.operations.sessions = [
@@ -603,7 +603,8 @@ t.test('completion in bash', async (t) => {
     '--wait',
   ]);
   t.same(await complete('outboard', 'sessions', '--sort', 'm'), ['memory']);
-  t.same(await complete('outboard', 'quota', ''), ['set', '--api', '--token-file', '--json']);
+  const ofQuota = ['set', '--api', '--token-file', '--json', '--beyond-limit'];
+  t.same(await complete('outboard', 'quota', ''), ofQuota);
   t.same(await complete('outboard', 'completion', 'f'), ['fish']);
   t.same(await complete('outboard', 'help', 'dr'), ['drain']);
 });
