@@ -87,6 +87,16 @@ export const routes: readonly Route[] = [
   },
   {
     method: 'GET',
+    url: '/v1/sensors',
+    id: 'listSensors',
+    summary: "What the NVML of the GPUs' machine says of them now",
+    rights: 'view',
+    answer: Type.Array(schemas.Sensors),
+    refusals: [],
+    handle: ({ operations }) => operations.sensors(),
+  },
+  {
+    method: 'GET',
     url: '/v1/sessions',
     id: 'listSessions',
     summary: 'The sessions that run',

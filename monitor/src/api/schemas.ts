@@ -7,6 +7,7 @@ import type {
   KernelView,
   LogLine,
   QueueView,
+  SensorsView,
   SessionView,
   TenantView,
   View,
@@ -65,6 +66,17 @@ export const Gpu = Type.Object({
     ),
   }),
   slots: Type.Array(Slot),
+});
+
+export const Sensors = Type.Object({
+  gpu: Type.Integer(),
+  uuid: Type.String(),
+  computeCapability: nullableString('as 9.0'),
+  driver: nullableString("NVIDIA's own number of its driver"),
+  temperature: nullableNumber('degrees Celsius'),
+  power: nullableNumber('milliwatts drawn'),
+  powerLimit: nullableNumber('milliwatts it may draw'),
+  fanSpeed: nullableNumber('percent'),
 });
 
 export const Session = Type.Object({
@@ -271,6 +283,7 @@ export type ProblemView = Static<typeof Problem>;
 type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : never) : never;
 true satisfies Same<Static<typeof State>, View>;
 true satisfies Same<Static<typeof Gpu>, GpuView>;
+true satisfies Same<Static<typeof Sensors>, SensorsView>;
 true satisfies Same<Static<typeof Session>, SessionView>;
 true satisfies Same<Static<typeof Kernel>, KernelView>;
 true satisfies Same<Static<typeof Queued>, QueueView>;

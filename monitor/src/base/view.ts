@@ -54,6 +54,23 @@ export interface GpuView {
   slots: SlotView[];
 }
 
+/** What the driver and the NVML of its machine say of a GPU now; null: nothing. */
+export interface SensorsView {
+  gpu: number;
+  uuid: string;
+  /** As 9.0. */
+  computeCapability: string | null;
+  /** NVIDIA's own number of its driver. */
+  driver: string | null;
+  /** Degrees Celsius. */
+  temperature: number | null;
+  /** Milliwatts. */
+  power: number | null;
+  powerLimit: number | null;
+  /** Percent. */
+  fanSpeed: number | null;
+}
+
 export interface SessionView {
   id: number;
   /** A program has a session on each of its GPUs. */
@@ -191,6 +208,8 @@ export interface Operations {
   view(): View;
   /** Ends a session, or takes one that waits out of the queue; both are told `why`. */
   kill(session: number, why: string): void;
+  /** Of each GPU; asks its machine's NVML, where there is one. */
+  sensors(): Promise<SensorsView[]>;
   /** The dearest kernels of a session that runs, dearest first, at most 100. */
   kernels(session: number): Promise<KernelView[]>;
   setShare(session: number, share: ShareChange): void;

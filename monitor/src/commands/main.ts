@@ -14,6 +14,7 @@ const commands: Record<string, () => Promise<Command>> = {
   doctor: async () => (await import('./doctor.js')).doctor,
   tenant: async () => (await import('./tenant.js')).tenant,
   status: async () => (await import('./status.js')).status,
+  smi: async () => (await import('./smi.js')).smi,
   top: async () => (await import('./top.js')).top,
   sessions: async () => (await import('./sessions.js')).sessions,
   kernels: async () => (await import('./kernels.js')).kernels,

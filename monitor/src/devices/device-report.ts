@@ -102,6 +102,11 @@ const attribute = {
   computeMinor: 76,
 } as const;
 
+/** As 9.0. */
+export function capabilityOf({ attributes }: DeviceSnapshot): string {
+  return `${attributes[attribute.computeMajor] ?? 0}.${attributes[attribute.computeMinor] ?? 0}`;
+}
+
 function deviceState(
   gpu: ReportedGpu,
   hello: Hello,

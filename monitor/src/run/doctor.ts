@@ -65,6 +65,21 @@ export async function examine(asked: Asked, tell: Tell): Promise<Step | null> {
   return failed;
 }
 
+/** What a server says of the devices that a session like this has or would get, and which; or the step that failed. */
+export async function reportOf(
+  asked: Asked,
+): Promise<{ answer: DeviceReport | Step; server: string }> {
+  let failed: Step | null = null;
+  const tell: Tell = (one) => {
+    if (!one.ok) failed ??= one;
+  };
+  const reached = await reach(asked, tell);
+  const report = reached && (await ask(reached, asked, tell));
+  const answer = report ?? failed;
+  if (!answer) throw new Error('no step has failed, and there is no report');
+  return { answer, server: reached?.server ?? '' };
+}
+
 /** software, nvidia or library; null: the server has not said it. */
 export async function deviceKind(asked: Asked): Promise<string | null> {
   const nobody = () => {};

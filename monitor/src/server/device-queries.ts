@@ -10,8 +10,8 @@ import {
 } from '../../policies/placement.js';
 import type { Placement, ServerState } from '../../policies/state.js';
 import { OutboardError } from '../base/errors.js';
-import type { SessionView } from '../base/view.js';
-import { deviceReport, type ReportedGpu } from '../devices/device-report.js';
+import type { SensorsView, SessionView } from '../base/view.js';
+import { capabilityOf, deviceReport, type ReportedGpu } from '../devices/device-report.js';
 import { deviceRoom } from '../devices/device-room.js';
 import { type Driver, uuidOf } from '../devices/devices.js';
 import { formatMemoryRule, type MemoryRule } from '../devices/memory-rule.js';
@@ -107,6 +107,24 @@ export class DeviceQueries {
       memoryRule: formatMemoryRule(options.memoryRule),
       device: options.driver.kind,
     };
+  }
+
+  /** For operators. */
+  async sensors(): Promise<SensorsView[]> {
+    const facts = await this.#facts();
+    return this.#server.pool.devices.map(({ index, uuid, snapshot }) => {
+      const { nvidiaDriver, sensors } = facts[index] ?? {};
+      return {
+        gpu: index,
+        uuid,
+        computeCapability: snapshot ? capabilityOf(snapshot) : null,
+        driver: nvidiaDriver || null,
+        temperature: sensors?.temperature ?? null,
+        power: sensors?.power ?? null,
+        powerLimit: sensors?.powerLimit ?? null,
+        fanSpeed: sensors?.fanSpeed ?? null,
+      };
+    });
   }
 
   /** By GPU. */

@@ -8,6 +8,7 @@ import type {
   GpuView,
   KernelView,
   Operations,
+  SensorsView,
   ShareChange,
   SlotState,
   SlotView,
@@ -99,6 +100,10 @@ export class LiveOperations implements Operations {
 
   kill(session: number, why: string) {
     this.#server.kill(session, why);
+  }
+
+  sensors(): Promise<SensorsView[]> {
+    return this.#server.queries.sensors();
   }
 
   async kernels(id: number): Promise<KernelView[]> {

@@ -99,6 +99,8 @@ export class Server {
   readonly turns: Turns;
   /** Takes connections. */
   readonly arrivals: Arrivals;
+  /** Answers what devices do. */
+  readonly queries: DeviceQueries;
   /** What keeps tenants apart, once the slots are warm. */
   isolation: Isolation = { newProcess: false };
   /** Why nobody new is taken; null: everybody is. Who stops never takes anybody again. */
@@ -172,12 +174,13 @@ export class Server {
       state,
       newId,
     });
+    this.queries = new DeviceQueries(this, driver.nvml);
     this.arrivals = new Arrivals({
       ...options,
       pool,
       waiting,
       turns: this.turns,
-      queries: new DeviceQueries(this, driver.nvml),
+      queries: this.queries,
       closed: () => this.closed,
       state,
       newId,

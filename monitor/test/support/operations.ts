@@ -7,6 +7,7 @@ import type {
   LogLine,
   Operations,
   QueueView,
+  SensorsView,
   SessionView,
   ShareChange,
   TenantView,
@@ -167,6 +168,20 @@ export class MemoryOperations implements Operations {
     this.killed.push([id, why]);
     this.sessions = this.sessions.filter((session) => session.id !== id);
     this.queue = this.queue.filter((one) => one.id !== id);
+  }
+
+  async sensors(): Promise<SensorsView[]> {
+    return this.gpus.map(({ index, uuid }) => ({
+      gpu: index,
+      uuid,
+      computeCapability: '9.0',
+      driver: '580.65.06',
+      // The second GPU is on a machine that says nothing of it.
+      temperature: index === 0 ? 45 : null,
+      power: index === 0 ? 123_456 : null,
+      powerLimit: index === 0 ? 700_000 : null,
+      fanSpeed: null,
+    }));
   }
 
   async kernels(id: number): Promise<KernelView[]> {
