@@ -136,7 +136,7 @@ t.test('before, during and after a session, and what CUDA says in it', { skip },
     t.equal(busId(ofNvml?.pci ?? ''), busId(ofCuda?.pci ?? ''));
     t.equal(ofNvml?.total, cuda.total);
     t.equal(ofNvml?.used, cuda.used, 'at once, and to the byte');
-    t.match(ofNvml?.processes, [{ pid: cuda.pid, memory: cuda.used, name: /^python/ }]);
+    t.match(ofNvml?.processes, [{ pid: cuda.pid, memory: cuda.used, name: 'session.py' }]);
   }
   t.ok(told.cuda.used >= allocated);
   t.ok(told.attached.cuda.used < allocated);
@@ -146,7 +146,7 @@ t.test('before, during and after a session, and what CUDA says in it', { skip },
   t.equal(seen?.uuid, told.cuda.devices[0]?.uuid);
   t.equal(seen?.total, told.cuda.total);
   t.equal(seen?.used, told.cuda.used);
-  t.match(seen?.processes, [{ pid: told.cuda.pid, memory: told.cuda.used, name: /^python/ }]);
+  t.match(seen?.processes, [{ pid: told.cuda.pid, memory: told.cuda.used, name: 'session.py' }]);
   t.notMatch(seen?.processes[0]?.name, hostname(), 'it is on this machine');
 
   const hidden = await look({ ...env, CUDA_VISIBLE_DEVICES: '' });
@@ -203,7 +203,7 @@ t.test('devices of several servers, numbered as CUDA does', { skip }, async (t) 
       t.equal(ofNvml?.total, cuda.total);
       t.equal(ofNvml?.used, cuda.memory[i], 'of each, at once');
       const own = ofNvml?.processes.filter(({ pid }) => pid === cuda.pid);
-      t.match(own, [{ memory: cuda.memory[i], name: /^python/ }]);
+      t.match(own, [{ memory: cuda.memory[i], name: 'session.py' }]);
     }
   }
   t.equal(new Set(told.cuda.memory).size, 3);

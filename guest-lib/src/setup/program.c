@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
+
 // As much as the options of an interpreter take.
 #define ARGUMENTS_MAX 4096
 
@@ -103,7 +105,7 @@ void program_name(char *name, size_t size) {
   size_t length = 0;
   // Not opened for programs that run no script.
   if (interpreter_of(program_invocation_short_name)) {
-    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    int fd = descriptor_above(open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC));
     for (ssize_t got = 1; fd >= 0 && got > 0 && length < sizeof arguments;) {
       got = read(fd, arguments + length, sizeof arguments - length);
       if (got > 0) length += (size_t)got;

@@ -142,17 +142,23 @@ const sessionColumns: Column<SessionView>[] = [
     text: ({ counters }) => String(counters['commands'] ?? 0),
   },
   { title: 'TIME', right: true, text: ({ seconds }) => duration(seconds) },
-  { title: 'HINDERED', spare: 8, text: ({ hindrances }) => hindrances.join(',') || '-' },
   { title: 'STATE', spare: 1, text: ({ state }) => state },
 ];
+
+/** Behind the others where all of a session is asked for: what hinders it from being moved. */
+const hindered: (typeof sessionColumns)[number] = {
+  title: 'HINDERED',
+  text: ({ hindrances }) => hindrances.join(',') || '-',
+};
 
 export function sessionLines(
   sessions: readonly SessionView[],
   paint: Paint,
-  columns?: number,
+  { columns, whole = false }: { columns?: number; whole?: boolean } = {},
 ): string[] {
   if (sessions.length === 0) return ['no sessions'];
-  const [titles = '', ...rows] = table(sessionColumns, sessions, columns);
+  const shown = whole ? [...sessionColumns, hindered] : sessionColumns;
+  const [titles = '', ...rows] = table(shown, sessions, columns);
   return [paint(sgr.dim, titles), ...rows];
 }
 

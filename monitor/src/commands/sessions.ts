@@ -36,7 +36,7 @@ HINDERED: what it has that could not go with it to another GPU (docs/moving.md).
     const { queue } = view;
     const waiting = queueLines(queue, queue.length, queue.length, paint);
     const reserved = reservedLines(view);
-    const parts = [sessionLines(shown, paint), reserved, waiting].filter(
+    const parts = [sessionLines(shown, paint, { whole: true }), reserved, waiting].filter(
       ({ length }) => length > 0,
     );
     print(parts.flatMap((lines, index) => (index === 0 ? lines : ['', ...lines])));

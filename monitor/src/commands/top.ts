@@ -195,7 +195,7 @@ export function screen(
   const all = sorted(view.sessions, order);
   if (reverse) all.reverse();
   const first = Math.max(0, Math.min(from, all.length - 1));
-  const [titles = '', ...lines] = sessionLines(all.slice(first), paint, columns);
+  const [titles = '', ...lines] = sessionLines(all.slice(first), paint, { columns });
   const before = first > 0 ? ` (${first} above)` : '';
   const sign = `sorted by ${order}${reverse ? ', reversed' : ''}${before}; ? for keys`;
   const space = rows - above.length - 2;

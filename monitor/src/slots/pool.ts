@@ -46,6 +46,8 @@ export interface PoolOptions {
   sandbox?: Sandbox | null;
 }
 
+/** As many as SOFTWARE_DEVICE_PLACE has. */
+const softwarePlaces = 16;
 const watchSeconds = 1;
 /** For a process that is not needed any more. */
 const endSeconds = 10;
@@ -314,7 +316,10 @@ export class Pool {
     };
     const { library } = driver;
     const { ordinal = gpu, uuid = null, visible = null } = this.#gpus[gpu]?.offered ?? {};
-    const env = visible === null ? driver.env : { ...driver.env, CUDA_VISIBLE_DEVICES: visible };
+    const env = { ...driver.env };
+    if (visible !== null) env['CUDA_VISIBLE_DEVICES'] = visible;
+    // A program with several GPUs has a session on each: what lies on one of them has no address of another.
+    if (driver.kind === 'software' && gpu < softwarePlaces) env['SOFTWARE_DEVICE_PLACE'] = `${gpu}`;
     const device = { library, env, ordinal, uuid: uuid && Uint8Array.from(uuid) };
     const native = this.#native;
     const { sandbox = null } = this.#options;

@@ -129,8 +129,12 @@ t.test('a program that waits for itself is told so', async (t) => {
     env: { ...process.env, OUTBOARD_SERVER: formatAddress(serving.address) },
     stdio: ['pipe', 'ignore', 'pipe'],
   });
-  const [said] = await once(run.stderr.setEncoding('utf8'), 'data');
-  t.match(said, /^outboard: all sessions \(1\) that this one waits for are of guest-client on/);
+  let said = '';
+  for await (const part of run.stderr.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
+    said += part;
+    if (said.includes('\n') && said.includes('all sessions')) break;
+  }
+  t.match(said, /^outboard: all sessions \(1\) that this one waits for are of guest-client on/m);
   const api = ['--api', serving.http];
   const { sessions } = JSON.parse(
     execFileSync(process.execPath, [outboard, 'status', '--json', ...api], { encoding: 'utf8' }),

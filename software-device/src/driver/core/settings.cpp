@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kMostDevices = 64;
 constexpr uint64_t kMostSeconds = 86400;
+constexpr uint64_t kMostPlaces = 16;
 constexpr uint64_t kLeastMemory = uint64_t{2} << 20;
 constexpr uint64_t kMostMemory = uint64_t{1} << 40;
 
@@ -204,6 +205,13 @@ bool read_settings(Settings *settings, std::string *problem) {
       return false;
     }
   if (const char *value = variable("SOFTWARE_DEVICE_TRACE")) settings->trace = value;
+  if (const char *value = variable("SOFTWARE_DEVICE_PLACE")) {
+    if (!parse_count(value, 0, kMostPlaces - 1, &number)) {
+      *problem = wrong("SOFTWARE_DEVICE_PLACE", value, "a number from 0 to 15");
+      return false;
+    }
+    settings->place = static_cast<int>(number);
+  }
   if (const char *value = variable("SOFTWARE_DEVICE_WATCHDOG")) {
     if (!parse_number(value, &number) || number > kMostSeconds) {
       *problem = wrong("SOFTWARE_DEVICE_WATCHDOG", value, "seconds from 0 (never) to 86400");

@@ -28,6 +28,7 @@ struct Settings {
   uint64_t disorder = 0;  // the seed; 0: none
   std::string trace;      // a file; empty: none
   uint64_t watchdog = 0;  // seconds that a launch may take; 0: for ever
+  int place = -1;         // where the first context's memory lies; -1: anywhere
   // Kernels are held to the bytes of allocations and of shared memory, or only to pages and units.
   bool exact_checks = false;
   Traits traits;

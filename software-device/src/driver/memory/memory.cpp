@@ -15,9 +15,9 @@ namespace {
 
 constexpr uint64_t kSmallestWindow = uint64_t{64} << 30, kHostWindow = uint64_t{1} << 40;
 constexpr uint64_t kHostPage = 4096;
-// Of the first context's memory. Below where processes map things, from whichever end they begin,
+// Of first contexts' memory. Below where processes map things, from whichever end they begin,
 // and away from powers of two, which programs like to ask for.
-constexpr uint64_t kFirstArena = uint64_t{5} << 43;
+constexpr uint64_t kFirstPlace = uint64_t{5} << 43, kBetweenPlaces = uint64_t{1} << 40;
 
 // Whether the program's pages [first, end) are mapped, and at least the outer ones readable, or
 // writable too: the kernel finds the holes when it has nothing to write back, and says what cannot
@@ -64,13 +64,14 @@ bool Memory::create(const std::vector<uint64_t> &devices, bool residue, uint64_t
   return true;
 }
 
-void Memory::begin_context(int device) {
+void Memory::begin_context(int device, int place) {
   std::unique_lock guard(mutex_);
-  if (std::exchange(had_context_, true)) return;
+  if (std::exchange(had_context_, true) || place < 0) return;
   PerDevice &at = devices_[static_cast<size_t>(device)];
   if (!at.arena->untouched()) return;
   std::shared_ptr<Arena> fixed =
-      Arena::create(at.arena->granules().window().size, at.physical.get(), checks_, kFirstArena);
+      Arena::create(at.arena->granules().window().size, at.physical.get(), checks_,
+                    kFirstPlace + static_cast<uint64_t>(place) * kBetweenPlaces);
   if (!fixed) return;
   const Window old = at.arena->granules().window();
   at.space->remove(&at.arena->granules());

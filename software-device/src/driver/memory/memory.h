@@ -81,11 +81,12 @@ class Memory {
   bool create(const std::vector<uint64_t> &devices, bool residue, uint64_t granularity,
               Checks checks);
   uint64_t granularity() const { return granularity_; }
-  // To be called when a context begins. What the first one of the process allocates, variables of
-  // modules above all, has the same addresses in every process that allocates the same in the same
-  // order, on whatever device: kernels may keep such addresses in memory that is copied elsewhere.
-  // Where others have those addresses already, it has any.
-  void begin_context(int device);
+  // To be called when a context begins. At a place, from 0 on, what the first one of the process
+  // allocates, variables of modules above all, has the same addresses in every process of that
+  // place that allocates the same in the same order, on whatever device: kernels may keep such
+  // addresses in memory that is copied elsewhere. Where others have those addresses already, and
+  // for a place below 0, it has any.
+  void begin_context(int device, int place);
 
   PhysicalMemory &physical(int device) { return *devices_[static_cast<size_t>(device)].physical; }
   Space &space(int device) { return *devices_[static_cast<size_t>(device)].space; }

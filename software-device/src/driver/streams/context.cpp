@@ -40,7 +40,7 @@ Context::Context(Device *on, bool as_primary, unsigned with_flags)
 
 bool Context::activate() {
   if (!hidden.begin(limit(CU_LIMIT_STACK_SIZE))) return false;
-  driver()->memory.begin_context(device_->ordinal);
+  driver()->memory.begin_context(device_->ordinal, driver()->settings.place);
   std::lock_guard guard(streams_mutex_);
   if (!legacy_)
     legacy_ =
