@@ -139,6 +139,8 @@ export interface DeviceReport {
   nvmlVersion: string;
   devices: DeviceState[];
   processes: ProcessState[];
+  /** Of what the query says was shown: those that are none of devices; absent: none. */
+  others?: DeviceState[];
   /** Absent or null: it was not asked for. */
   room?: Room | null;
 }
@@ -205,7 +207,7 @@ export interface DeviceState extends DeviceSensors {
 
 export interface ProcessState {
   session: bigint;
-  /** Of the report's devices, by index. */
+  /** Of the report's devices, by index; behind them come the others. */
   device: number;
   pid: number;
   host: string;

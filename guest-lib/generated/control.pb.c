@@ -9,7 +9,7 @@
 PB_BIND(outboard_Hello, outboard_Hello, 4)
 
 
-PB_BIND(outboard_DeviceQuery, outboard_DeviceQuery, AUTO)
+PB_BIND(outboard_DeviceQuery, outboard_DeviceQuery, 2)
 
 
 PB_BIND(outboard_Answer, outboard_Answer, 4)

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "nvml_calls.h"
+#include "report.h"
 #include "text.h"
 
 struct device_pci {
@@ -41,8 +42,8 @@ static nvmlReturn_t find(_Bool (*is_it)(const outboard_DeviceState *, const void
   if (!wanted || !device) return NVML_ERROR_INVALID_ARGUMENT;
   nvmlReturn_t result = shown_report(&report);
   if (result) return result;
-  for (unsigned i = 0; i < report->devices_count; i++)
-    if (is_it(&report->devices[i], wanted)) return give_handle(i, device);
+  for (unsigned i = 0; i < report_count(report); i++)
+    if (is_it(report_device(report, i), wanted)) return give_handle(i, device);
   return NVML_ERROR_NOT_FOUND;
 }
 

@@ -7,25 +7,44 @@ static struct gathered all;
 static struct config one;
 static outboard_DeviceReport part;
 
-// Its devices come behind those that are there.
+// Puts as many as there is room for behind those that are there. How many.
+static unsigned put_behind(outboard_DeviceState *devices, pb_size_t *count, uint8_t *parts,
+                           const outboard_DeviceState *more, unsigned more_count, unsigned number) {
+  unsigned put = 0;
+  for (; put < more_count && *count < DEVICES_SHOWN; put++) {
+    parts[*count] = (uint8_t)number;
+    devices[(*count)++] = more[put];
+  }
+  return put;
+}
+
+// Its devices come behind those that are there, and its others behind the others.
 static void append(unsigned number) {
   outboard_DeviceReport *report = &all.report;
-  unsigned before = report->devices_count;
+  const unsigned before = report->devices_count, others_before = report->others_count;
   if (!before) {
     *report = part;
     return;
   }
   if (part.driver_version < report->driver_version) report->driver_version = part.driver_version;
-  for (unsigned i = 0; i < part.devices_count && report->devices_count < DEVICES_SHOWN; i++) {
-    all.parts[report->devices_count] = (uint8_t)number;
-    report->devices[report->devices_count++] = part.devices[i];
-  }
+  const unsigned put = put_behind(report->devices, &report->devices_count, all.parts, part.devices,
+                                  part.devices_count, number);
+  const unsigned others_put = put_behind(report->others, &report->others_count, all.other_parts,
+                                         part.others, part.others_count, number);
+  for (unsigned i = 0; i < report->processes_count; i++)
+    if (report->processes[i].device >= before) report->processes[i].device += put;
   const unsigned room = sizeof report->processes / sizeof *report->processes;
   for (unsigned i = 0; i < part.processes_count && report->processes_count < room; i++) {
     outboard_ProcessState process = part.processes[i];
-    process.device += before;
-    if (process.device < report->devices_count)
-      report->processes[report->processes_count++] = process;
+    if (process.device < part.devices_count) {
+      if (process.device >= put) continue;
+      process.device += before;
+    } else {
+      process.device -= part.devices_count;
+      if (process.device >= others_put) continue;
+      process.device += report->devices_count + others_before;
+    }
+    report->processes[report->processes_count++] = process;
   }
 }
 

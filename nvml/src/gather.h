@@ -8,7 +8,8 @@
 
 struct gathered {
   outboard_DeviceReport report;
-  uint8_t parts[DEVICES_SHOWN];  // by device: which of the servers has it
+  uint8_t parts[DEVICES_SHOWN];        // by device: which of the servers has it
+  uint8_t other_parts[DEVICES_SHOWN];  // the same of the others
 };
 
 // For a program that has these devices, or none yet; `query` names those that it was shown. On

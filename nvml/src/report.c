@@ -7,7 +7,7 @@
 #include "wire.h"
 
 // Answer.report. The field is left out of what nanopb makes of Answer (proto/control.options): a
-// session would carry its 25 KiB for nothing.
+// session would carry its 27 KiB for nothing.
 #define REPORT_TAG 4
 
 static _Bool decode_part(pb_istream_t *stream, const pb_msgdesc_t *type, void *into) {
@@ -38,19 +38,28 @@ static enum report_kind decode(pb_istream_t *stream, outboard_DeviceReport *repo
   }
 }
 
+unsigned report_count(const outboard_DeviceReport *report) {
+  return (unsigned)report->devices_count + report->others_count;
+}
+
+const outboard_DeviceState *report_device(const outboard_DeviceReport *report, unsigned index) {
+  return index < report->devices_count ? &report->devices[index]
+                                       : &report->others[index - report->devices_count];
+}
+
 static _Bool makes_sense(const outboard_DeviceReport *report) {
+  const unsigned count = report_count(report);
   if (report->devices_count == 0) return 0;
-  for (unsigned i = 0; i < report->devices_count; i++) {
-    const outboard_DeviceState *device = &report->devices[i];
+  for (unsigned i = 0; i < count; i++) {
+    const outboard_DeviceState *device = report_device(report, i);
     if (device->uuid.size != sizeof device->uuid.bytes) return 0;
     if (device->memory_used > device->memory_total || device->busy > 100) return 0;
     for (unsigned j = 0; j < i; j++)
-      if (memcmp(device->uuid.bytes, report->devices[j].uuid.bytes, device->uuid.size) == 0)
+      if (memcmp(device->uuid.bytes, report_device(report, j)->uuid.bytes, device->uuid.size) == 0)
         return 0;
   }
   for (unsigned i = 0; i < report->processes_count; i++)
-    if (report->processes[i].device >= report->devices_count || report->processes[i].busy > 100)
-      return 0;
+    if (report->processes[i].device >= count || report->processes[i].busy > 100) return 0;
   return 1;
 }
 

@@ -12,4 +12,9 @@ enum report_kind { REPORT_BAD, REPORT_DEVICES, REPORT_REFUSAL };
 enum report_kind report_read(const uint8_t *preface, const uint8_t *message, uint32_t length,
                              outboard_DeviceReport *report, outboard_Refusal *refusal);
 
+// The devices of a report, and behind them those that the process was shown before and still has
+// handles of: how many, and the one with `index`, which is below that.
+unsigned report_count(const outboard_DeviceReport *report);
+const outboard_DeviceState *report_device(const outboard_DeviceReport *report, unsigned index);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include "gather.h"
 #include "nvml_calls.h"
+#include "report.h"
 #include "setup/clock.h"
 #include "setup/log.h"
 
@@ -43,9 +44,14 @@ void shown_end(void) { pthread_mutex_unlock(&lock); }
 
 // ---- the report --------------------------------------------------------------------------------
 
+static uint8_t part_of(unsigned index) {
+  return index < report->devices_count ? shown.parts[index]
+                                       : shown.other_parts[index - report->devices_count];
+}
+
 static _Bool is_at(const struct place *place, unsigned index) {
-  return place->part == shown.parts[index] &&
-         memcmp(place->uuid, report->devices[index].uuid.bytes, sizeof place->uuid) == 0;
+  return place->part == part_of(index) &&
+         memcmp(place->uuid, report_device(report, index)->uuid.bytes, sizeof place->uuid) == 0;
 }
 
 static struct place *place_of(unsigned index) {
@@ -53,8 +59,8 @@ static struct place *place_of(unsigned index) {
     if (is_at(&places[i], index)) return &places[i];
   if (place_count == PLACES_MAX) return NULL;
   struct place *place = &places[place_count++];
-  memcpy(place->uuid, report->devices[index].uuid.bytes, sizeof place->uuid);
-  place->part = shown.parts[index];
+  memcpy(place->uuid, report_device(report, index)->uuid.bytes, sizeof place->uuid);
+  place->part = part_of(index);
   return place;
 }
 
@@ -67,18 +73,27 @@ static void know_better(const struct companion_device *devices) {
   }
   for (unsigned i = 0; i < report->processes_count; i++) {
     outboard_ProcessState *process = &report->processes[i];
-    if (process->session == devices[process->device].session.session)
+    if (process->device < report->devices_count &&
+        process->session == devices[process->device].session.session)
       process->memory = report->devices[process->device].memory_used;
   }
 }
 
+static void add_shown(outboard_DeviceQuery *query, const uint8_t *uuid) {
+  const unsigned room = sizeof query->shown / sizeof *query->shown;
+  for (unsigned i = 0; i < query->shown_count; i++)
+    if (memcmp(query->shown[i].bytes, uuid, sizeof places->uuid) == 0) return;
+  if (query->shown_count == room) return;
+  query->shown[query->shown_count].size = sizeof places->uuid;
+  memcpy(query->shown[query->shown_count++].bytes, uuid, sizeof places->uuid);
+}
+
 static void ask(const struct companion_device *devices, unsigned count) {
   outboard_DeviceQuery query = {0};
-  for (unsigned i = 0; i < report->devices_count; i++) {
-    query.shown[i].size = sizeof places->uuid;
-    memcpy(query.shown[i].bytes, report->devices[i].uuid.bytes, sizeof places->uuid);
-  }
-  query.shown_count = report->devices_count;
+  for (unsigned i = 0; i < report->devices_count; i++)
+    add_shown(&query, report->devices[i].uuid.bytes);
+  // Of which the program has handles.
+  for (unsigned i = 0; i < place_count; i++) add_shown(&query, places[i].uuid);
   failure = gather(&config, devices, count, &query, &shown);
   atomic_fetch_add(&queries, 1);
   asked = 1;
@@ -127,13 +142,13 @@ static nvmlReturn_t select_device(nvmlDevice_t handle) {
   const outboard_DeviceReport *current;
   nvmlReturn_t result = shown_report(&current);
   if (result) return result;
-  for (unsigned i = 0; i < current->devices_count; i++) {
+  for (unsigned i = 0; i < report_count(current); i++) {
     if (!is_at(place, i)) continue;
     selected.index = i;
-    selected.state = current->devices[i];
+    selected.state = *report_device(current, i);
     return NVML_SUCCESS;
   }
-  // The process has a session now, and it is on another GPU.
+  // The server has it no more, or its tenant may use it no more.
   return NVML_ERROR_GPU_IS_LOST;
 }
 

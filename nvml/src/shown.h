@@ -9,6 +9,8 @@
 #include "nvml_api.h"
 
 struct shown_device {
+  // Of the report's devices; behind them come those that only a handle is left of, from before the
+  // process had a session.
   unsigned index;
   outboard_DeviceState state;
 };
@@ -24,7 +26,7 @@ void shown_end(void);
 
 // With the lock: a report not older than what is kept, or why there is none.
 nvmlReturn_t shown_report(const outboard_DeviceReport **report);
-// With the lock: the handle of a device of the report. It stays that of the device.
+// With the lock: the handle of a device of the report (report_device). It stays that of the device.
 nvmlDevice_t shown_handle(unsigned index);
 // Of this machine, as sessions name it.
 const char *shown_host(void);

@@ -160,6 +160,47 @@ static void handles_stay(void **state) {
   assert_int_equal(nvmlDeviceGetIndex(first, &index), NVML_ERROR_GPU_IS_LOST);
 }
 
+// The session is on the second device, and the program has a handle of the first from before.
+static void a_handle_from_before_stays(void **state) {
+  (void)state;
+  char text[96];
+  unsigned index, count = 9;
+  nvmlDevice_t found;
+  nvmlMemory_t memory;
+  nvmlProcessInfo_t processes[4];
+  report.others[0] = report.devices[0];
+  report.others_count = 1;
+  report.devices[0] = report.devices[1];
+  report.devices_count = 1;
+  for (unsigned i = 0; i < report.processes_count; i++) report.processes[i].device ^= 1;
+  change();
+  assert_int_equal(nvmlDeviceGetCount_v2(&count), NVML_SUCCESS);
+  assert_int_equal(count, 1);
+  assert_int_equal(nvmlDeviceGetHandleByIndex_v2(0, &found), NVML_SUCCESS);
+  assert_ptr_equal(found, second);
+  assert_int_equal(nvmlDeviceGetHandleByIndex_v2(1, &found), NVML_ERROR_INVALID_ARGUMENT);
+  assert_int_equal(nvmlDeviceGetName(first, text, sizeof text), NVML_SUCCESS);
+  assert_string_equal(text, "Test Device 0");
+  assert_int_equal(nvmlDeviceGetIndex(first, &index), NVML_SUCCESS);
+  assert_int_equal(index, 1);
+  assert_int_equal(nvmlDeviceGetMemoryInfo(first, &memory), NVML_SUCCESS);
+  assert_int_equal(memory.used, 100ull << 20);
+  count = 4;
+  assert_int_equal(nvmlDeviceGetComputeRunningProcesses_v3(first, &count, processes), NVML_SUCCESS);
+  assert_int_equal(count, 1);
+  count = 4;
+  assert_int_equal(nvmlDeviceGetComputeRunningProcesses_v3(second, &count, processes),
+                   NVML_SUCCESS);
+  assert_int_equal(count, 0);
+  assert_int_equal(nvmlDeviceGetUUID(first, text, sizeof text), NVML_SUCCESS);
+  assert_int_equal(nvmlDeviceGetHandleByUUID(text, &found), NVML_SUCCESS);
+  assert_ptr_equal(found, first);
+  // Both are named to the server from now on, which only so goes on telling of both.
+  change();
+  assert_int_equal(nvmlDeviceGetIndex(first, &index), NVML_SUCCESS);
+  assert_int_equal(monitor_hello()->query.shown_count, 2);
+}
+
 static void pci(void **state) {
   (void)state;
   nvmlDevice_t found;
@@ -362,6 +403,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(handles, begin, end),
       cmocka_unit_test_setup_teardown(instances, begin, end),
       cmocka_unit_test_setup_teardown(handles_stay, begin, end),
+      cmocka_unit_test_setup_teardown(a_handle_from_before_stays, begin, end),
       cmocka_unit_test_setup_teardown(pci, begin, end),
       cmocka_unit_test_setup_teardown(memory, begin, end),
       cmocka_unit_test_setup_teardown(constants, begin, end),

@@ -43,6 +43,9 @@ export interface Known {
 
 export function deviceReport(hello: Hello, known: Known): DeviceReport {
   const gpus = chosen(hello, known);
+  const others = shownBefore(hello, known)
+    .filter((gpu) => !gpus.includes(gpu))
+    .slice(0, most.devices);
   const own = ownSession(hello, known);
   const [first] = gpus;
   if (!first) throw new OutboardError('OB_NO_SLOT', 'no GPU is ready');
@@ -52,10 +55,19 @@ export function deviceReport(hello: Hello, known: Known): DeviceReport {
     nvidiaDriver: known.nvidiaDriver,
     nvmlVersion: known.nvmlVersion,
     devices: gpus.map((gpu) => deviceState(gpu, hello, known, own)),
-    processes: gpus
+    others: others.map((gpu) => deviceState(gpu, hello, known, own)),
+    processes: [...gpus, ...others]
       .flatMap((gpu, device) => on(gpu, known).map((session) => processState(session, device)))
       .slice(0, most.processes),
   };
+}
+
+/** What the process has handles of: they stay good, wherever its session runs. */
+function shownBefore({ query }: Hello, { gpus, allowed }: Known): ReportedGpu[] {
+  const shown = new Set(query?.shown.map(hex));
+  return gpus.filter(
+    ({ index, snapshot }) => shown.has(hex(snapshot.uuid)) && (allowed?.includes(index) ?? true),
+  );
 }
 
 /** Somebody else's number is no better than none. */

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import {
+  decodeAnswer,
   decodeHello,
   encodeAnswer,
   encodeHello,
@@ -93,6 +94,23 @@ t.test('which devices', async (t) => {
   t.same(names({ sessions: [session(5, 1)] }, shown), ['GPU 2'], 'what was shown stays');
   t.same(names({ allowed: [1] }, shown), ['GPU 1'], 'but not against the tenants file');
   t.throws(() => names({ allowed: [] }), { code: 'OB_NO_SLOT' });
+});
+
+t.test('handles from before a session', async (t) => {
+  const sessions = [session(5, 1), session(6, 0)];
+  const asked = hello(asking(5n, [uuidOf(0), uuidOf(1), uuidOf(2), uuidOf(9)]));
+  const report = deviceReport(asked, known({ sessions, allowed: [0, 1] }));
+  t.match(report.devices, [{ name: 'GPU 1', memoryTotal: 4n * GiB }]);
+  t.match(report.others, [{ name: 'GPU 0', memoryUsed: 0n, busy: 30 }]);
+  t.equal(report.others?.length, 1, 'not what the tenant may not use, and not what is not there');
+  const on = report.processes.map(({ session, device }) => [session, device]);
+  t.same(on, [
+    [5n, 0],
+    [6n, 1],
+  ]);
+  const answer = decodeAnswer(encodeAnswer({ report }).subarray(wire.prefaceBytes));
+  t.match(answer, { report: { others: [{ name: 'GPU 0' }] } }, 'it travels');
+  t.same(deviceReport(hello(asking(5n)), known({ sessions })).others, [], 'nobody asks');
 });
 
 t.test('with sessions of the tenant: what they have, together', async (t) => {

@@ -24,8 +24,8 @@ def text(field, value):
     return varint(field << 3 | 2) + varint(len(value)) + value
 
 
-def device(uuid, *more):
-    return text(5, text(1, b'GPU') + text(2, uuid) + text(3, b'0000:01:00.0') + number(4, 9)
+def device(uuid, *more, field=5):
+    return text(field, text(1, b'GPU') + text(2, uuid) + text(3, b'0000:01:00.0') + number(4, 9)
                 + number(6, 1 << 33) + number(7, 1 << 20) + number(8, 40) + b''.join(more))
 
 
@@ -41,6 +41,9 @@ sensors = (number(20, 61), number(23, 300000), text(27, varint(1980) + varint(17
 write('nothing', b'')
 write('report', text(4, head + device(one) + process(0, 1)))
 write('two-devices', text(4, head + device(one, *sensors) + device(two) + process(1, 4242)))
+write('another', text(4, head + device(one) + device(two, field=8) + process(1, 7)))
+write('another-again', text(4, head + device(one) + device(one, field=8)))
+write('nothing-but-another', text(4, head + device(one, field=8)))
 write('no-device', text(4, head))
 write('nine-devices', text(4, head + b''.join(device(bytes([i] * 16)) for i in range(9))))
 write('same-uuid', text(4, head + device(one) + device(one)))

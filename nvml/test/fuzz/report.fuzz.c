@@ -15,14 +15,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (length > size - WIRE_PREFACE_BYTES) length = (uint32_t)(size - WIRE_PREFACE_BYTES);
   if (report_read(data, data + WIRE_PREFACE_BYTES, length, &report, &refusal) != REPORT_DEVICES)
     return 0;
-  for (unsigned i = 0; i < report.devices_count; i++) {
-    const outboard_DeviceState *device = &report.devices[i];
+  for (unsigned i = 0; i < report_count(&report); i++) {
+    const outboard_DeviceState *device = report_device(&report, i);
     if (strlen(device->name) >= sizeof device->name) __builtin_trap();
     if (device->memory_used > device->memory_total) __builtin_trap();
   }
   for (unsigned i = 0; i < report.processes_count; i++) {
     const outboard_ProcessState *process = &report.processes[i];
-    if (process->device >= report.devices_count) __builtin_trap();
+    if (process->device >= report_count(&report)) __builtin_trap();
     if (strlen(process->host) >= sizeof process->host) __builtin_trap();
   }
   return 0;
