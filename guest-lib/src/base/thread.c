@@ -4,11 +4,10 @@
 
 #include "abi_signals.h"
 
-int thread_start(void *(*run)(void *), void *argument, size_t stack) {
+int thread_start(void *(*run)(void *), void *argument) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  if (stack) pthread_attr_setstacksize(&attributes, stack);
   sigset_t before;
   abi_signals_block(&before);
   pthread_t thread;

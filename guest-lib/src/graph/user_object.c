@@ -26,7 +26,7 @@ static void *run_destructor(void *argument) {
 static void destroy(struct user_object *object) {
   handle_retire(WIRE_KIND_USER_OBJECT, object->handle);
   handle_recycle(WIRE_KIND_USER_OBJECT, object->handle);
-  if (thread_start(run_destructor, object, THREAD_STACK_OF_PROGRAM)) run_destructor(object);
+  if (thread_start(run_destructor, object)) run_destructor(object);
 }
 
 static _Bool release(struct user_object *object, uint64_t count) {

@@ -457,7 +457,7 @@ void merged_start(void) {
   static _Bool started;
   if (started) return;
   started = 1;
-  const int error = thread_start(watch, NULL, THREAD_STACK_OF_PROGRAM);
+  const int error = thread_start(watch, NULL);
   if (error) log_warn("no thread that looks at pinned memory while work runs: %s", strerror(error));
 }
 

@@ -19,7 +19,6 @@
 #ifdef OLDEST
 #define FROM_OLDEST(name) __asm__(".symver " #name "," #name "@" OLDEST)
 // In libpthread until 2.34.
-FROM_OLDEST(pthread_attr_setstacksize);
 FROM_OLDEST(pthread_create);
 FROM_OLDEST(pthread_detach);
 FROM_OLDEST(pthread_once);

@@ -223,8 +223,7 @@ static _Bool start(void) {
   if (started) return 1;
   if (kick < 0) kick = descriptor_above(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (kick < 0) return 0;
-  // The program's functions may need any stack.
-  const int error = thread_start(caller, NULL, THREAD_STACK_OF_PROGRAM);
+  const int error = thread_start(caller, NULL);
   if (error) {
     log_error("no thread for functions that streams call: %s", strerror(error));
     return 0;

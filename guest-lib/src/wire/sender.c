@@ -111,7 +111,7 @@ int sender_start(struct session *session) {
   if (outbox->started) return 0;
   outbox->sender_kick = descriptor_above(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (outbox->sender_kick < 0) return errno;
-  const int error = thread_start(sender, session, 256 << 10);
+  const int error = thread_start(sender, session);
   outbox->started = !error;
   return error;
 }
