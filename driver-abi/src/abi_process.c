@@ -1,6 +1,5 @@
 #include "abi_process.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -17,17 +16,16 @@ static void make(void) {
   const size_t size = (size_t)sysconf(_SC_PAGESIZE);
   void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return;
-  if (madvise(page, size, MADV_WIPEONFORK) != 0) {
-    munmap(page, size);
-    return;
-  }
+  _Atomic char *none = NULL;
   atomic_store((_Atomic char *)page, 1);
-  atomic_store(&mark, page);
+  // Another thread may have made one meanwhile, and a kernel may know no such pages.
+  if (madvise(page, size, MADV_WIPEONFORK) != 0 ||
+      !atomic_compare_exchange_strong(&mark, &none, page))
+    munmap(page, size);
 }
 
 void abi_process_begin(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, make);
+  if (!atomic_load(&mark)) make();
   _Atomic char *here = atomic_load(&mark);
   if (here) atomic_store(here, 1);
 }
