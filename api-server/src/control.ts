@@ -36,6 +36,8 @@ export interface Hello {
   name: string;
   /** latency-strict or best-effort; empty: what its tenant usually gets. */
   sessionClass: string;
+  /** Part of the names of its GPUs, in small or capital letters; empty: any. */
+  gpuModel: string;
   /** W3C trace context; empty: none. */
   traceparent: string;
   /** No session is wanted, only a report; null: a session is. */

@@ -46,6 +46,9 @@ typedef struct _outboard_Hello {
     bool expects_modules;
     /* The guest takes memory in pieces that Welcome.granularity says. */
     bool takes_granularity;
+    /* How the names of its GPUs have to read, in part, as "H100"; empty: any. A server that does not
+ know of it gives any, so the guest looks at what it got. */
+    char gpu_model[96];
 } outboard_Hello;
 
 /* No slot is free. The guest goes on waiting on this connection. */
@@ -239,7 +242,7 @@ extern "C" {
 #endif
 
 /* Initializer values for message structs */
-#define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_default, "", 0, 0}
+#define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_default, "", 0, 0, ""}
 #define outboard_DeviceQuery_init_default        {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}, 0}
 #define outboard_Answer_init_default             {0, {outboard_Queued_init_default}}
 #define outboard_Queued_init_default             {0, ""}
@@ -253,7 +256,7 @@ extern "C" {
 #define outboard_DeviceRoom_init_default         {0, 0, 0, 0}
 #define outboard_DeviceState_init_default        {"", {0, {0}}, "", 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0, {0, {0}}}
 #define outboard_ProcessState_init_default       {0, 0, 0, "", "", 0, false, 0}
-#define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_zero, "", 0, 0}
+#define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_zero, "", 0, 0, ""}
 #define outboard_DeviceQuery_init_zero           {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}, 0}
 #define outboard_Answer_init_zero                {0, {outboard_Queued_init_zero}}
 #define outboard_Queued_init_zero                {0, ""}
@@ -290,6 +293,7 @@ extern "C" {
 #define outboard_Hello_ticket_tag                16
 #define outboard_Hello_expects_modules_tag       17
 #define outboard_Hello_takes_granularity_tag     18
+#define outboard_Hello_gpu_model_tag             19
 #define outboard_Queued_position_tag             1
 #define outboard_Queued_warning_tag              2
 #define outboard_Refusal_code_tag                1
@@ -397,7 +401,8 @@ X(a, STATIC,   SINGULAR, STRING,   traceparent,      14) \
 X(a, STATIC,   OPTIONAL, MESSAGE,  query,            15) \
 X(a, STATIC,   SINGULAR, STRING,   ticket,           16) \
 X(a, STATIC,   SINGULAR, BOOL,     expects_modules,  17) \
-X(a, STATIC,   SINGULAR, BOOL,     takes_granularity,  18)
+X(a, STATIC,   SINGULAR, BOOL,     takes_granularity,  18) \
+X(a, STATIC,   SINGULAR, STRING,   gpu_model,        19)
 #define outboard_Hello_CALLBACK NULL
 #define outboard_Hello_DEFAULT NULL
 #define outboard_Hello_query_MSGTYPE outboard_DeviceQuery
@@ -594,7 +599,7 @@ extern const pb_msgdesc_t outboard_ProcessState_msg;
 #define outboard_DeviceState_size                339
 #define outboard_Device_size                     3054
 #define outboard_ExpectedModule_size             45
-#define outboard_Hello_size                      5318
+#define outboard_Hello_size                      5416
 #define outboard_Peer_size                       122
 #define outboard_ProcessState_size               170
 #define outboard_Queued_size                     520

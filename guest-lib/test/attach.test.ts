@@ -351,6 +351,7 @@ t.test('a Welcome', async (t) => {
     OUTBOARD_SHARE: '20:50',
     OUTBOARD_NAME: 'resize images',
     OUTBOARD_CLASS: 'best-effort',
+    OUTBOARD_GPU_MODEL: 'test',
     TRACEPARENT: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
   };
   const { lines, stderr, code } = await run('init', env);
@@ -372,6 +373,7 @@ t.test('a Welcome', async (t) => {
     shareLimit: 50,
     name: 'resize images',
     sessionClass: 'best-effort',
+    gpuModel: 'test',
     traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
     windowSize: 1n << 40n,
   });
@@ -382,6 +384,17 @@ t.test('a Welcome', async (t) => {
   t.match(traced.stderr, /waiting for a free slot: position 1/);
   t.match(traced.stderr, /session 1: 1 device\(s\), 1024 MiB, server test/);
   t.notMatch(traced.stderr, 'a-secret-token', 'the token is not logged');
+});
+
+t.test('a server that gives another GPU than was asked for', async (t) => {
+  const server = await scriptedServer(async (socket, hello) => {
+    socket.write(encodeAnswer({ welcome: welcome(await hello) }));
+  });
+  t.teardown(() => server.stop());
+  const env = { OUTBOARD_SERVER: server.address, OUTBOARD_GPU_MODEL: 'H100' };
+  const says =
+    /a GPU was asked for whose name has "H100" .*, and the server has given \S+.* too old/;
+  await fails(t, env, 'CUDA_ERROR_SYSTEM_DRIVER_MISMATCH', says);
 });
 
 t.test('an interpreter is called by its script', async (t) => {

@@ -16,6 +16,7 @@ static const char *const variables[] = {
     "OUTBOARD_CONNECT_TIMEOUT", "OUTBOARD_NETWORK_TIMEOUT",
     "CUDA_VISIBLE_DEVICES",     "OUTBOARD_NAME",
     "OUTBOARD_CLASS",           "TRACEPARENT",
+    "OUTBOARD_GPU_MODEL",
 };
 
 static struct config config;
@@ -130,6 +131,8 @@ static const struct bad bad[] = {
     {"OUTBOARD_NAME", "two\nlines", "printable"},
     {"OUTBOARD_NAME", "caf\xc3\xa9", "printable"},
     {"OUTBOARD_NAME", PATH_107 "78901234567890123456789", "1 to 127"},
+    {"OUTBOARD_GPU_MODEL", "caf\xc3\xa9", "printable"},
+    {"OUTBOARD_GPU_MODEL", PATH_107, "1 to 95"},
     {"OUTBOARD_CLASS", "urgent", "latency-strict or best-effort"},
     {"OUTBOARD_CLASS", "best-effort ", "latency-strict or best-effort"},
     {"OUTBOARD_TOKEN_FILE", "/no/such/file", "cannot be read: No such file"},

@@ -184,10 +184,26 @@ static CUresult take_window(struct session *session, const outboard_Welcome *wel
   return CUDA_SUCCESS;
 }
 
-static CUresult take_welcome(struct session *session, struct window *window) {
+// A server that does not know what was asked for gives any GPU.
+static CUresult refuse_model(const outboard_Welcome *welcome, const char *model) {
+  for (unsigned i = 0; *model && i < welcome->devices_count; i++) {
+    const char *name = welcome->devices[i].name;
+    if (strcasestr(name, model)) continue;
+    log_error(
+        "a GPU was asked for whose name has \"%s\" (OUTBOARD_GPU_MODEL), and the server has given "
+        "%s: it is too old to be asked for that. Use a server as new as this library",
+        model, name);
+    return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+  }
+  return CUDA_SUCCESS;
+}
+
+static CUresult take_welcome(struct session *session, const struct config *config,
+                             struct window *window) {
   const outboard_Welcome *welcome = &answer_message.body.welcome;
   trace_step(STEP_WELCOME, welcome->session);
-  CUresult result = take_window(session, welcome, window);
+  CUresult result = refuse_model(welcome, config->gpu_model);
+  if (!result) result = take_window(session, welcome, window);
   if (result) return result;
   companion_start(session, welcome->session, gathered.server, connection_server());
   upload_cache_start(session, welcome->upload_cache);
@@ -283,7 +299,7 @@ static CUresult attach_session(struct session *session, const struct config *con
   if (!result)
     result = answer_message.which_body == outboard_Answer_refusal_tag
                  ? take_refusal()
-                 : take_welcome(session, window);
+                 : take_welcome(session, config, window);
   if (!result) stats_add(&guest_stats->round_trips, 1);
   return result;
 }

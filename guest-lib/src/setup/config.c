@@ -180,6 +180,17 @@ static _Bool read_name(struct config *config, const char *value) {
   return 1;
 }
 
+static _Bool read_gpu_model(struct config *config, const char *value) {
+  const char *expected =
+      "expected part of the name of a GPU, as in H100: 1 to 95 printable characters of ASCII";
+  size_t length = strlen(value);
+  if (length >= sizeof config->gpu_model) return bad("OUTBOARD_GPU_MODEL", value, expected);
+  for (size_t i = 0; i < length; i++)
+    if (value[i] < ' ' || value[i] > '~') return bad("OUTBOARD_GPU_MODEL", value, expected);
+  strcpy(config->gpu_model, value);
+  return 1;
+}
+
 static _Bool read_class(struct config *config, const char *value) {
   if (strcmp(value, "latency-strict") != 0 && strcmp(value, "best-effort") != 0)
     return bad("OUTBOARD_CLASS", value, "expected latency-strict or best-effort");
@@ -224,6 +235,8 @@ static _Bool read_all(struct config *config, const char *servers) {
   if (value && !read_name(config, value)) return 0;
   value = environment("OUTBOARD_CLASS");
   if (value && !read_class(config, value)) return 0;
+  value = environment("OUTBOARD_GPU_MODEL");
+  if (value && !read_gpu_model(config, value)) return 0;
   value = environment("TRACEPARENT");
   if (value) read_traceparent(config, value);
   return read_seconds("OUTBOARD_CONNECT_TIMEOUT", &config->connect_timeout_ms) &&

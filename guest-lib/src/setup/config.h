@@ -9,6 +9,7 @@
 #define CONFIG_SERVERS_MAX 8
 #define CONFIG_ACCESS_TOKEN_MAX 4096
 #define CONFIG_NAME_MAX 128
+#define CONFIG_GPU_MODEL_MAX 96
 
 struct config {
   int server_count;
@@ -17,13 +18,14 @@ struct config {
     char port[8];
   } servers[CONFIG_SERVERS_MAX];
   char access_token[CONFIG_ACCESS_TOKEN_MAX];
-  char name[CONFIG_NAME_MAX];  // of the function; empty: not said
-  char session_class[16];      // empty: not said
-  char traceparent[56];        // W3C trace context; empty: none
-  char ticket[80];             // of a GPU that was promised to the session; empty: none
-  uint32_t gpus;               // 0: not said
-  uint64_t memory;             // bytes; 0: not said
-  uint32_t share_request;      // percent; 0: not said
+  char name[CONFIG_NAME_MAX];            // of the function; empty: not said
+  char session_class[16];                // empty: not said
+  char gpu_model[CONFIG_GPU_MODEL_MAX];  // part of the names of its GPUs; empty: any
+  char traceparent[56];                  // W3C trace context; empty: none
+  char ticket[80];                       // of a GPU that was promised to the session; empty: none
+  uint32_t gpus;                         // 0: not said
+  uint64_t memory;                       // bytes; 0: not said
+  uint32_t share_request;                // percent; 0: not said
   uint32_t share_limit;
   uint32_t connect_timeout_ms;
   uint32_t network_timeout_ms;

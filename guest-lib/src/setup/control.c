@@ -24,6 +24,7 @@ void control_hello(outboard_Hello *hello, const struct config *config) {
   strcpy(hello->token, config->access_token);
   strcpy(hello->name, config->name);
   strcpy(hello->session_class, config->session_class);
+  strcpy(hello->gpu_model, config->gpu_model);
   strcpy(hello->traceparent, config->traceparent);
   strcpy(hello->ticket, config->ticket);
   hello->pid = (uint32_t)getpid();

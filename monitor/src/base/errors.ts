@@ -87,6 +87,12 @@ const table = {
     remedy: 'Ask for fewer with OUTBOARD_GPUS, or use a server with more.',
     result: 'CUDA_ERROR_INVALID_DEVICE',
   },
+  OB_GPU_MODEL: {
+    sentence: 'the program asks for a GPU whose name has "%s"; what it can have here is %s',
+    remedy:
+      'Ask for another with OUTBOARD_GPU_MODEL (`outboard run --gpu-model`), leave it out, or use another server.',
+    result: 'CUDA_ERROR_INVALID_DEVICE',
+  },
   OB_TOO_MUCH_MEMORY: {
     sentence:
       'the program asks for %s of device memory; the most that one session can get here is %s',

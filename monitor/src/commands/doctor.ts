@@ -11,6 +11,7 @@ const {
   'token-file': accessTokenFile,
   class: kind,
   gpus,
+  'gpu-model': gpuModel,
   memory,
   share,
   build,
@@ -21,6 +22,7 @@ const options = {
   'token-file': accessTokenFile,
   class: kind,
   gpus,
+  'gpu-model': gpuModel,
   memory,
   share,
   wait: {
@@ -74,6 +76,7 @@ session begins, 6 when a session begins and the kernel does not run or is wrong.
       ...accessTokenEnvironment(process.argv),
       OUTBOARD_CLASS: values.class ?? undefined,
       OUTBOARD_GPUS: values.gpus?.toString(),
+      OUTBOARD_GPU_MODEL: values['gpu-model'] ?? undefined,
       OUTBOARD_MEMORY: values.memory?.toString(),
       OUTBOARD_SHARE: values.share ?? undefined,
       OUTBOARD_LOG: '',

@@ -18,6 +18,7 @@ import {
   parseBytes,
   parseChoice,
   parseCount,
+  parseGpuModel,
   parseGuestLog,
   parseName,
   parseServers,
@@ -72,6 +73,14 @@ export const options = {
     fallback: null,
     shown: '1',
   } satisfies Option<number | null>,
+  'gpu-model': {
+    env: 'OUTBOARD_GPU_MODEL',
+    value: 'NAME',
+    help: 'part of the name that its GPUs have to have, as in H100; `outboard smi` shows names',
+    parse: parseGpuModel,
+    fallback: null,
+    shown: 'any GPU will do',
+  } satisfies Option<string | null>,
   memory: {
     env: 'OUTBOARD_MEMORY',
     value: 'BYTES',
@@ -160,6 +169,7 @@ ${optionsHelp(options)}
         OUTBOARD_NAME: values.name ?? undefined,
         OUTBOARD_CLASS: values.class ?? undefined,
         OUTBOARD_GPUS: values.gpus?.toString(),
+        OUTBOARD_GPU_MODEL: values['gpu-model'] ?? undefined,
         OUTBOARD_MEMORY: values.memory?.toString(),
         OUTBOARD_SHARE: values.share ?? undefined,
         OUTBOARD_LOG: values.log ?? undefined,
@@ -196,7 +206,7 @@ ${optionsHelp(options)}
 export function askedBy(
   values: Pick<
     Values<typeof options>,
-    'server' | 'gpus' | 'memory' | 'share' | 'class' | 'build'
+    'server' | 'gpus' | 'gpu-model' | 'memory' | 'share' | 'class' | 'build'
   > & {
     'token-file': string | null;
   },
@@ -208,6 +218,7 @@ export function askedBy(
     servers: values.server.split(','),
     accessToken: accessToken(env, values['token-file']),
     gpus: values.gpus ?? 1,
+    gpuModel: values['gpu-model'] ?? '',
     memory: values.memory ?? 0n,
     shareRequest: request,
     shareLimit: limit,

@@ -88,7 +88,7 @@ interface GuestValues {
 async function asGuest(values: GuestValues): Promise<Smi | null> {
   requireAccessToken(values['token-file'], process.argv, process.env);
   const env = { ...process.env, ...accessTokenEnvironment(process.argv) };
-  const nothing = { gpus: gpusMost, memory: null, share: null, class: null };
+  const nothing = { gpus: gpusMost, 'gpu-model': null, memory: null, share: null, class: null };
   const patience = { connectSeconds: values.timeout, waitSeconds: 0 };
   const found = await reportOf(askedBy({ ...values, ...nothing }, env, patience));
   if ('devices' in found.answer) return ofReport(found.answer, found.server);

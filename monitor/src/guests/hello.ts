@@ -65,7 +65,7 @@ function decode(message: Buffer): Hello {
 }
 
 /** No guest library makes longer ones. */
-const most = { program: 255, host: 255, version: 31, name: 127 } as const;
+const most = { program: 255, host: 255, version: 31, name: 127, gpuModel: 95 } as const;
 const traceparentForm = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /** Makes printable what a guest says about itself: it is shown in logs, labels and pages. */
@@ -86,10 +86,13 @@ const mostBases = 64;
 const addressEnd = 1n << 47n;
 
 /** Throws at what no correct guest sends, whatever its user has configured. */
-function validate({ windowBases, windowSize, name, sessionClass, query }: Hello) {
+function validate({ windowBases, windowSize, name, gpuModel, sessionClass, query }: Hello) {
   const wrong = (what: string) => new OutboardError('OB_HELLO_VALUE', what);
   if (name.length > most.name || !/^[\x20-\x7e]*$/.test(name)) {
     throw wrong(`the name ${JSON.stringify(printable(name))}`);
+  }
+  if (gpuModel.length > most.gpuModel || !/^[\x20-\x7e]*$/.test(gpuModel)) {
+    throw wrong(`the GPU model ${JSON.stringify(printable(gpuModel))}`);
   }
   if (!['', 'latency-strict', 'best-effort'].includes(sessionClass)) {
     throw wrong(`the class ${JSON.stringify(printable(sessionClass))}`);

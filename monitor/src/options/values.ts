@@ -65,6 +65,14 @@ export function parseName(text: string): string {
   return text;
 }
 
+/** Part of a GPU's name: as the guest library reads OUTBOARD_GPU_MODEL. */
+export function parseGpuModel(text: string): string {
+  if (!/^[\x20-\x7e]{1,95}$/.test(text)) {
+    throw new BadValue('expected part of the name of a GPU, as in H100');
+  }
+  return text;
+}
+
 const units = { '': 0n, K: 10n, M: 20n, G: 30n, T: 40n } as const;
 
 /** 4G, 4GB, 4 GiB, 1.5G, 512M, or bytes: powers of 1024. The guest library reads OUTBOARD_MEMORY so, too. */

@@ -3,7 +3,7 @@
 import { type Hello, wire } from '../../../api-server/src/control.js';
 import { admissible } from '../../policies/admissible.js';
 import type { PlacementParameters } from '../../policies/placement.js';
-import type { ServerState, SessionRequest } from '../../policies/state.js';
+import type { GpuState, ServerState, SessionRequest } from '../../policies/state.js';
 import { OutboardError } from '../base/errors.js';
 import { usualWithin } from '../devices/memory-rule.js';
 import { formatExactBytes } from '../options/values.js';
@@ -29,13 +29,33 @@ export function admit(
     memory: hello.memory === 0n ? null : roundUp(hello.memory),
     shareRequest: hello.shareRequest,
     shareLimit: hello.shareLimit || 100,
-    allowed: tenant ? allowedGpus(tenant, state.gpus) : null,
+    allowed: allowedTo(tenant, hello, state.gpus),
     tenantMemory: tenant?.limits.memory ?? null,
     tenantSessions: tenant?.limits.sessions ?? null,
   };
   checkPossible(hello, request, state, parameters);
   if (tenant) checkTenant(tenant, request, state);
   return request;
+}
+
+/**
+ * The GPUs that a program may have, by index: those of its tenant that are of the model it asks for; null: all. Throws
+ * the refusal where there is none.
+ */
+export function allowedTo(
+  tenant: Tenant | null,
+  { gpuModel }: Pick<Hello, 'gpuModel'>,
+  gpus: readonly Pick<GpuState, 'index' | 'uuid' | 'name'>[],
+): readonly number[] | null {
+  const allowed = tenant ? allowedGpus(tenant, gpus) : null;
+  if (gpuModel === '') return allowed;
+  const its = gpus.filter(({ index }) => allowed?.includes(index) ?? true);
+  const fit = its.filter(({ name }) => name.toLowerCase().includes(gpuModel.toLowerCase()));
+  if (fit.length === 0) {
+    const names = [...new Set(its.map(({ name }) => name))].join(', ');
+    throw new OutboardError('OB_GPU_MODEL', gpuModel, names);
+  }
+  return fit.map(({ index }) => index);
 }
 
 function checkPossible(

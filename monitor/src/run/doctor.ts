@@ -35,6 +35,8 @@ export interface Asked {
   servers: readonly string[];
   accessToken: string;
   gpus: number;
+  /** Part of their names; empty: any. */
+  gpuModel: string;
   /** Bytes; 0: what a slot gives. */
   memory: bigint;
   shareRequest: number;
@@ -146,6 +148,7 @@ async function ask({ socket, server }: Reached, asked: Asked, tell: Tell) {
       host: hostname(),
       guestVersion: version,
       devices: asked.gpus,
+      gpuModel: asked.gpuModel,
       memory: asked.memory,
       shareRequest: asked.shareRequest,
       shareLimit: asked.shareLimit,

@@ -16,11 +16,11 @@ import { deviceRoom } from '../devices/device-room.js';
 import { type Driver, uuidOf } from '../devices/devices.js';
 import { formatMemoryRule, type MemoryRule } from '../devices/memory-rule.js';
 import { Sensors } from '../devices/sensors.js';
-import { admit, usageOf } from '../queue/admission.js';
+import { admit, allowedTo, usageOf } from '../queue/admission.js';
 import type { Session } from '../sessions/session.js';
 import type { Turns } from '../sessions/turns.js';
 import type { Pool } from '../slots/pool.js';
-import { allowedGpus, type Tenant } from '../tenants/tenants.js';
+import type { Tenant } from '../tenants/tenants.js';
 
 /** What of the live server an answer is made from. */
 export interface QueriedServer {
@@ -65,7 +65,7 @@ export class DeviceQueries {
       sessions: [...server.sessions.values()]
         .filter(({ visitor }) => visitor.request.tenant === whose)
         .map((session) => server.view(session)),
-      allowed: tenant ? allowedGpus(tenant, gpus) : null,
+      allowed: allowedTo(tenant, hello, server.state.gpus),
       placed: this.#placedNow(tenant, hello),
     });
     return hello.query?.room ? { ...report, room: this.#room(tenant, hello, report) } : report;

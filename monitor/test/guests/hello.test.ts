@@ -94,6 +94,8 @@ t.test('a name or a class that no guest library sends', async (t) => {
   t.equal(codeOf(encodeHello({ name: 'a\nb' })), 'OB_HELLO_VALUE');
   t.equal(codeOf(encodeHello({ name: 'é' })), 'OB_HELLO_VALUE');
   t.equal(codeOf(encodeHello({ sessionClass: 'urgent' })), 'OB_HELLO_VALUE');
+  t.equal(codeOf(encodeHello({ gpuModel: 'x'.repeat(96) })), 'OB_HELLO_VALUE');
+  t.equal(codeOf(encodeHello({ gpuModel: 'H\n' })), 'OB_HELLO_VALUE');
   t.ok(read(encodeHello({ name: 'x'.repeat(127), sessionClass: 'latency-strict' })));
 });
 

@@ -36,6 +36,30 @@ function gpu(index: number, { memory = 8n * GiB, reserved = 0n, free = [true] })
 const state = (gpus: GpuState[]): ServerState => ({ now: 0, gpus, queue: [], history: [] });
 const hello = (given: Partial<Hello>) =>
   decodeHello(encodeHello(given).subarray(wire.prefaceBytes));
+t.test('a model is part of the name of a GPU', async (t) => {
+  const names = ['NVIDIA H100 80GB HBM3', 'NVIDIA L4', 'NVIDIA H100 PCIe'];
+  const gpus = names.map((name, index) => ({ ...gpu(index, {}), name }));
+  const allowed = (gpuModel: string, tenant: Parameters<typeof admit>[3] = null) =>
+    admit(hello({ gpuModel }), state(gpus), usualParameters, tenant).allowed;
+  t.equal(allowed(''), null);
+  t.same(allowed('h100'), [0, 2]);
+  t.same(allowed('L4'), [1]);
+  t.throws(() => allowed('B200'), {
+    code: 'OB_GPU_MODEL',
+    message: /"B200"; what it can have here is NVIDIA H100 80GB HBM3, NVIDIA L4, NVIDIA H100 PCIe$/,
+    result: 101,
+  });
+  const text = 'version: v1\ntenants:\n  - name: a\n    limits: {gpus: [1, 2]}\n';
+  const tenant = parseTenants(text, 'f').tenants[0] ?? null;
+  t.same(allowed('H100', tenant), [2], 'of those that its tenant may use');
+  t.throws(() => allowed('HBM3', tenant), {
+    message: /can have here is NVIDIA L4, NVIDIA H100 PCIe$/,
+  });
+  const two = hello({ gpuModel: 'L4', devices: 2 });
+  const refused = { code: 'OB_TOO_MANY_GPUS' };
+  t.throws(() => admit(two, state(gpus), usualParameters), refused);
+});
+
 t.test('who does not ask for memory gets what its tenant has left, or waits', async (t) => {
   const tenantWith = (memory: string) => {
     const text = `version: v1\ntenants:\n  - name: a\n    limits: {memory: ${memory}}\n`;

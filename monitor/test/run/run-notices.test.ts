@@ -103,6 +103,18 @@ t.test('more memory than the session has is told once, at the end', async (t) =>
   );
 });
 
+t.test('a model of GPUs is asked for', async (t) => {
+  const serving = await Serving.start(t, ['--servers-per-gpu', '1']);
+  const asks = (model: string) =>
+    start(['--server', formatAddress(serving.address), '--gpu-model', model, '--', client, 'init'])
+      .ended;
+  t.match(await asks('software'), { stdout: /^cuInit CUDA_SUCCESS$/m, stderr: '' });
+  t.match(await asks('H100'), {
+    stdout: /^cuInit CUDA_ERROR_INVALID_DEVICE$/m,
+    stderr: /^outboard: .*OB_GPU_MODEL.*"H100"; what it can have here is Software Device\. Ask/,
+  });
+});
+
 /** On a terminal of its own; what it shows, once it has ended. */
 function onTerminal(args: string[], env: NodeJS.ProcessEnv = {}) {
   const words = [process.execPath, outboard, 'run', ...args].map((word) => `'${word}'`).join(' ');
