@@ -75,7 +75,7 @@ export class Listeners {
   /** Listens on all, in order. Returns the real addresses, with a port in place of 0. Throws OutboardError. */
   async open(wanted: readonly Listen[]): Promise<Listen[]> {
     const opened: Listen[] = [];
-    for (const listen of wanted) opened.push(await this.#open(listen));
+    for (const listen of wanted) opened.push(await this.#open(listen, wanted));
     return opened;
   }
 
@@ -86,7 +86,7 @@ export class Listeners {
     );
   }
 
-  async #open(listen: Listen): Promise<Listen> {
+  async #open(listen: Listen, wanted: readonly Listen[]): Promise<Listen> {
     if (listen.kind === 'unix') await removeStale(listen.path);
     // The kind of listener is known; one that somebody else has opened is TCP if its address has a port.
     let isUnix = listen.kind === 'unix';
@@ -99,7 +99,7 @@ export class Listeners {
       server.once('error', (error) =>
         reject(new OutboardError('OB_LISTEN', formatListen(listen), error.message)),
       );
-      server.listen(optionsOf(listen), resolve);
+      server.listen(optionsOf(listen, wanted), resolve);
     });
     const address = server.address();
     if (listen.kind === 'fd') isUnix = typeof address !== 'object' || address === null;
@@ -143,7 +143,7 @@ export async function requireFree(guests: readonly Listen[], http: readonly List
         server.once('error', ({ message }) =>
           reject(new OutboardError(code, formatListen(listen), message)),
         );
-        server.listen(optionsOf(listen), resolve);
+        server.listen(optionsOf(listen, code === 'OB_LISTEN' ? guests : []), resolve);
       });
     }
   } finally {
@@ -156,12 +156,21 @@ function peerOf({ remoteAddress: host, remotePort: port }: Socket): string | nul
   return host === undefined || port === undefined ? null : formatAddress({ host, port });
 }
 
-function optionsOf(listen: Listen): ListenOptions | { fd: number } {
+function isIpv4(listen: Listen, port: number): boolean {
+  return listen.kind === 'tcp' && listen.port === port && !listen.host.includes(':');
+}
+
+/** `wanted`: all that are listened on. */
+function optionsOf(listen: Listen, wanted: readonly Listen[]): ListenOptions | { fd: number } {
   // When a function is called again after a pause, hundreds of connections may come at once.
   const backlog = 4096;
   switch (listen.kind) {
-    case 'tcp':
-      return { host: listen.host, port: listen.port, backlog };
+    case 'tcp': {
+      const { host, port } = listen;
+      // [::] takes IPv4, too, unless somebody else is named for it.
+      const ipv6Only = host.includes(':') && wanted.some((one) => isIpv4(one, port));
+      return { host, port, backlog, ipv6Only };
+    }
     case 'unix':
       return { path: listen.path, backlog };
     case 'fd':

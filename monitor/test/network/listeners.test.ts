@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
 import { cli } from '../../../test/support/paths.js';
+import { type Listen, Listeners, requireFree } from '../../src/network/listeners.js';
 import { Guest } from '../support/guest.js';
 import { Serving } from '../support/serving.js';
 
@@ -98,3 +99,16 @@ function shortFolder(t: { teardown(end: () => void): void }): string {
   t.teardown(() => rmSync(folder, { recursive: true }));
   return folder;
 }
+
+t.test('all addresses of IPv4 and of IPv6, on one port', async (t) => {
+  const probe = new Listeners(() => {});
+  const [found] = await probe.open([{ kind: 'tcp', host: '0.0.0.0', port: 0 }]);
+  await probe.close();
+  if (found?.kind !== 'tcp') throw new Error('no port');
+  const both: Listen[] = ['0.0.0.0', '::'].map((host) => ({ kind: 'tcp', host, port: found.port }));
+  await requireFree(both, []);
+  const listeners = new Listeners(() => {});
+  t.same(await listeners.open(both), both);
+  await t.rejects(requireFree(both, []), { code: 'OB_LISTEN', message: /EADDRINUSE/ });
+  await listeners.close();
+});
