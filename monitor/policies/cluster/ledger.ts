@@ -58,13 +58,15 @@ export class Ledger implements LedgerView {
   readonly #entries = new Map<number, Entry>();
   readonly #on: Set<number>[];
   readonly #of = new Map<string, Set<number>>();
-  readonly #gone = new Set<number>();
+  /** What each device has; -1: it is gone, and not even nothing fits. */
+  readonly #room: Int32Array;
 
   constructor(devices: readonly Device[]) {
     this.devices = devices;
     this.sm = new Int32Array(devices.length);
     this.smLimit = new Int32Array(devices.length);
     this.memory = new Int32Array(devices.length);
+    this.#room = Int32Array.from(devices, ({ memory }) => memory);
     this.unused = [...devices.keys()];
     this.#on = devices.map(() => new Set());
     for (const [index, { node }] of devices.entries()) {
@@ -82,8 +84,7 @@ export class Ledger implements LedgerView {
     return (
       (this.sm[device] as number) + sm <= bounds.sm &&
       (this.smLimit[device] as number) + smLimit <= bounds.smLimit &&
-      (this.memory[device] as number) + memory <= (this.devices[device] as Device).memory &&
-      !this.#gone.has(device)
+      (this.memory[device] as number) + memory <= (this.#room[device] as number)
     );
   }
 
@@ -174,7 +175,7 @@ export class Ledger implements LedgerView {
   /** A device vanishes: nothing fits there, and its instances have lost all their places. Returns their numbers. */
   lose(device: number): number[] {
     if (!this.devices[device]) throw new RangeError(`there is no device ${device}`);
-    this.#gone.add(device);
+    this.#room[device] = -1;
     const lost = [...this.on(device)];
     for (const instance of lost) this.release(instance);
     return lost;
@@ -182,7 +183,7 @@ export class Ledger implements LedgerView {
 
   /** It is there again, empty. */
   regain(device: number) {
-    this.#gone.delete(device);
+    this.#room[device] = this.devices[device]?.memory ?? -1;
   }
 
   #known(instance: number): Entry {

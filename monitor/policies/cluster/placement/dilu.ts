@@ -123,7 +123,8 @@ function fullest(
 ): number | null {
   let best: number | null = null;
   let most = Number.NEGATIVE_INFINITY;
-  for (const device of among) {
+  for (let at = 0; at < among.length; at++) {
+    const device = among[at] as number;
     if (!ledger.fits(device, resources, bounds)) continue;
     const memory = ledger.devices[device]?.memory || 1;
     const sms = ((ledger.sm[device] as number) + resources.sm) / whole;
