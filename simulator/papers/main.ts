@@ -6,6 +6,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { root } from '../../bin/paths.mjs';
 import { dataIn } from './data.js';
+import { dgsfRows } from './dgsf.js';
 import { diluRows } from './dilu.js';
 import { hasGpuRows } from './has-gpu.js';
 import { papersPage } from './page.js';
@@ -18,6 +19,7 @@ const papers: Readonly<Record<string, (data: Data) => Row[]>> = {
   smore: smoreRows,
   protean: proteanRows,
   'has-gpu': hasGpuRows,
+  dgsf: dgsfRows,
 };
 
 /** Returns the exit code: 1 where a row is not as near as it has to be. Throws where arguments or data are wrong. */
