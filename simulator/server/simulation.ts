@@ -179,12 +179,12 @@ export class Simulation {
       // Something else has changed since this was foreseen.
       if (what.kind === 'end' && what.version !== what.gpu.version) continue;
       this.now = at;
-      for (const gpu of this.gpus) gpu.pass(at);
       this.#happen(what);
       this.events++;
       this.longestQueue = Math.max(this.longestQueue, this.queue.length);
       this.options.after(this);
     }
+    for (const gpu of this.gpus) gpu.pass(this.now);
     return this;
   }
 
@@ -401,6 +401,8 @@ export class Simulation {
   #gpu(index: number): SimulatedGpu {
     const gpu = this.gpus[index];
     if (!gpu) throw new Error(`no GPU ${index}`);
+    // Time passes there when something happens there: most events are none of most GPUs' business.
+    gpu.pass(this.now);
     return gpu;
   }
 }

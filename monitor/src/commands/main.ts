@@ -23,6 +23,7 @@ const commands: Record<string, () => Promise<Command>> = {
   drain: async () => (await import('./drain.js')).drain,
   device: async () => (await import('./device.js')).device,
   policies: async () => (await import('./policies.js')).policies,
+  simulate: async () => (await import('./simulate.js')).simulate,
   logs: async () => (await import('./logs.js')).logs,
   completion: async () => (await import('./completion.js')).completion(everything),
   man: async () => (await import('./man.js')).man(everything),

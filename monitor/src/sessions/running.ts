@@ -133,7 +133,9 @@ export class Running {
     if (session.ending !== null) slot.end(session.ending);
     const attach = (performance.now() - visitor.arrived) / 1000;
     const { host, pid } = hello;
-    log.info({ peer: client.peer, host, pid, waited: session.waited }, 'session begins');
+    const { class: kind } = visitor.request;
+    const wants = { class: kind, share: session.share };
+    log.info({ peer: client.peer, host, pid, waited: session.waited, ...wants }, 'session begins');
     this.#observer.began(this.view(session), attach, session.waited, hello.traceparent);
   }
 
