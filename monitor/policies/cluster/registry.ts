@@ -14,6 +14,7 @@ import { smore as smorePrewarm } from './prewarm/smore.js';
 import { protean as proteanProcurement } from './procurement/protean.js';
 import { protean as proteanQueue } from './queue/protean.js';
 import { smore as smoreQueue } from './queue/smore.js';
+import { dilu as diluScaling } from './scaling/dilu.js';
 import { hasGpu } from './scaling/has-gpu.js';
 import { protean as proteanScaling } from './scaling/protean.js';
 
@@ -36,6 +37,7 @@ const all = [
   proteanPartition,
   proteanProcurement,
   hasGpu,
+  diluScaling,
 ] as const;
 
 export const clusterPolicies: readonly AnyClusterPolicy[] =
