@@ -235,6 +235,33 @@ static void tries_again(void) {
   session();
 }
 
+// What it holds of its session at each line that it prints, and that it goes on all the same.
+static void releases(void) {
+  if (session()) return;
+  wait_for_line("held");
+  SAY(cuDevicePrimaryCtxRelease_v2, (0));
+  wait_for_line("let go");
+  if (session()) return;
+  SAY(cuDevicePrimaryCtxReset_v2, (0));
+  wait_for_line("reset");
+  SAY(cuMemAlloc_v2, (&memory, 1000));
+  CUcontext created;
+  SAY(cuDevicePrimaryCtxRelease_v2, (0));
+  SAY(cuCtxCreate_v2, (&created, 0, 0));
+  wait_for_line("created");
+  SAY(cuMemAlloc_v2, (&memory, 1000));
+  SAY(cuMemsetD8_v2, (memory, 9, 1000));
+  SAY(cuCtxDestroy_v2, (created));
+  CUmemAllocationProp kind = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                              .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+  CUmemGenericAllocationHandle physical;
+  SAY(cuMemCreate, (&physical, 2 << 20, &kind, 0));
+  wait_for_line("physical");
+  SAY(cuMemRelease, (physical));
+  wait_for_line("nothing");
+  session();
+}
+
 static void threads(void) {
   pthread_t ids[8];
   CUresult results[8];
@@ -265,6 +292,7 @@ int main(int argc, char **argv) {
       {"takes-much", takes_much},
       {"graph-takes-much", graph_takes_much},
       {"tries-again", tries_again},
+      {"releases", releases},
       {"threads", threads},
   };
   for (unsigned i = 0; argc == 2 && i < sizeof all / sizeof *all; i++)

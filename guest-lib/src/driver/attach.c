@@ -18,6 +18,8 @@
 #include "driver/companion.h"
 #include "driver/error_text.h"
 #include "driver/hooks.h"
+#include "driver/internal.h"
+#include "driver/release.h"
 #include "kernels/expected.h"
 #include "memory/limit.h"
 #include "memory/memory.h"
@@ -36,10 +38,6 @@
 #include "wire/enter.h"
 #include "wire/region.h"
 #include "wire/sender.h"
-
-struct window {
-  uint64_t base, size;  // size 0: none is held
-};
 
 // Holds [base, base + size) of this process's addresses, anywhere for base 0, so that a device
 // pointer never equals a host pointer. 0, or an errno value.
@@ -127,15 +125,7 @@ static CUresult take_refusal(void) {
   return refusal->result ? (CUresult)refusal->result : CUDA_ERROR_SYSTEM_NOT_READY;
 }
 
-// The devices of all sessions, in the order of the sessions that lead to them.
-static struct devices {
-  struct device all[DEVICES_MAX];
-  int count;
-  uint32_t driver_version;      // the oldest
-  uint64_t granularity;         // the largest: what one gives memory in has to suit the others
-  unsigned server;              // whose devices are being added, as the number of its first session
-  char window_of[SERVER_TEXT];  // the server whose window all others have to hold, too
-} gathered;
+struct gathered gathered;
 
 // A driver may reserve nothing but addresses of its own choice, and less than others.
 static CUresult refuse_window(const outboard_Welcome *welcome, const struct window *window) {
@@ -161,10 +151,29 @@ static CUresult refuse_window(const outboard_Welcome *welcome, const struct wind
   return CUDA_ERROR_SYSTEM_NOT_READY;
 }
 
+// For a session that takes the place of another: what the program was told of addresses stays true.
+struct window kept_window;
+static uint64_t kept_granularity;
+
+static _Bool is_kept_window(const outboard_Welcome *welcome) {
+  return welcome->window_base == kept_window.base && welcome->window_size >= kept_window.size &&
+         control_granularity(welcome) <= kept_granularity;
+}
+
+static CUresult refuse_kept_window(const outboard_Welcome *welcome) {
+  log_error(
+      "the session was released, and cannot be had again: the server holds device memory at 0x%llx "
+      "now, and the program's is at 0x%llx. Start the program again",
+      (unsigned long long)welcome->window_base, (unsigned long long)kept_window.base);
+  return CUDA_ERROR_SYSTEM_NOT_READY;
+}
+
 // Every session's server holds the same window: an address means one thing only.
 static CUresult take_window(struct session *session, const outboard_Welcome *welcome,
                             struct window *window) {
-  if (session == sessions) {
+  if (window == &kept_window) {
+    if (!is_kept_window(welcome)) return refuse_kept_window(welcome);
+  } else if (session == sessions) {
     server_write(connection_server(), gathered.window_of);
     if (welcome->window_base != window->base || welcome->window_size > window->size) {
       let_go(window);
@@ -229,6 +238,8 @@ static CUresult take_welcome(struct session *session, const struct config *confi
 // Makes the library ready once all sessions are there.
 static CUresult start(const struct config *config, const struct window *window) {
   memory_start(window->base, window->size & ~(gathered.granularity - 1), gathered.granularity);
+  kept_window = *window;
+  kept_granularity = gathered.granularity;
   device_start(gathered.all, gathered.count, config->visible_devices, gathered.driver_version);
   if (device_count() == 0) {
     log_error("CUDA_VISIBLE_DEVICES=\"%s\" leaves none of the %d GPUs of this session visible",
@@ -252,6 +263,7 @@ static CUresult start(const struct config *config, const struct window *window) 
 // What is done once, before anything is tried, however often the program tries cuInit.
 static void begin(void) {
   hooks_set();
+  guest_attach_again_by(attach_again);
   log_open();
   const char *stats = environment("OUTBOARD_STATS");
   int error = 0;
@@ -274,8 +286,8 @@ static CUresult wait_in_queue(struct session *session) {
 
 // Connects a session to the first of the servers that answers, says Hello, waits in the queue, and
 // takes the Welcome or the refusal.
-static CUresult attach_session(struct session *session, const struct config *config,
-                               struct window *window) {
+CUresult attach_session(struct session *session, const struct config *config,
+                        struct window *window) {
   struct trace_span connecting;
   trace_step_begin(&connecting, STEP_CONNECT);
   int error = connection_open(session, config);
@@ -356,6 +368,12 @@ static CUresult attach_sessions(const struct config *config, struct window *wind
   return CUDA_SUCCESS;
 }
 
+void gather_anew(void) {
+  gathered.count = 0;
+  gathered.driver_version = 0;
+  gathered.granularity = 0;
+}
+
 static CUresult try_attach(void) {
   static struct config config;
   CUresult result = config_read(&config);
@@ -382,9 +400,7 @@ static CUresult try_attach(void) {
     let_go(&window);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  gathered.count = 0;
-  gathered.driver_version = 0;
-  gathered.granularity = 0;
+  gather_anew();
   result = config.gpus > 1 ? attach_sessions(&config, &window)
                            : attach_session(sessions, &config, &window);
   if (!result) result = start(&config, &window);
@@ -399,29 +415,36 @@ static CUresult try_attach(void) {
   return CUDA_SUCCESS;
 }
 
+pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
+
+CUresult attach_waiting(CUresult (*tries)(void)) {
+  was_interrupted = 0;
+  notice_errors(1);
+  wait_begin();
+  CUresult result = tries();
+  wait_end();
+  notice_errors(0);
+  return result;
+}
+
 CUresult attach(void) {
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   if (guest_is_child()) return CUDA_ERROR_NOT_INITIALIZED;
   if (!(atomic_load(&guest_obstacles))) return CUDA_SUCCESS;
   // Before the lock: a child that another thread forks off now must not wait for it.
   guest_attaching();
-  pthread_mutex_lock(&lock);
+  pthread_mutex_lock(&attach_lock);
   static _Bool attached;
+  const _Bool before = attached;
   CUresult result = CUDA_SUCCESS;
-  if (attached) {
-    result = guest_check(NEEDS_INIT);
-  } else {
+  if (!before) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, begin);
-    was_interrupted = 0;
-    notice_errors(1);
-    wait_begin();
-    result = try_attach();
-    wait_end();
-    notice_errors(0);
+    result = attach_waiting(try_attach);
     attached = !result;
+    if (attached) release_socket_open();
   }
   guest_attached(attached);
-  pthread_mutex_unlock(&lock);
-  return result;
+  pthread_mutex_unlock(&attach_lock);
+  // Without the lock: a session that was released is attached anew.
+  return before ? guest_check(NEEDS_INIT) : result;
 }

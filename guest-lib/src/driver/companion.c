@@ -15,8 +15,13 @@ void companion_start(struct session *session, uint64_t number, unsigned first,
       (struct companion_device){.session.session = number, .first = first, .server = *server};
 }
 
+uint64_t companion_number(const struct session *session) {
+  return session->companion->session.session;
+}
+
 static unsigned devices(struct companion_device *out, unsigned room) {
-  if (guest_check(NEEDS_INIT)) return 0;
+  // Who only looks does not bring a session back.
+  if (guest_is_released() || guest_check(NEEDS_INIT)) return 0;
   for (struct session *session = sessions; session < sessions_end() && session->number < room;
        session++) {
     struct companion_device *device = &out[session->number];

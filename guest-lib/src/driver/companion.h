@@ -29,7 +29,8 @@ struct companion_device {
 
 struct companion_table {
   size_t size;  // of the table: entries are only ever added
-  // False while there is no session: before cuInit, after a fork, once the connection is lost.
+  // False while there is no session: before cuInit, after a fork, once the connection is lost,
+  // while it is released.
   _Bool (*session)(struct companion_session *session);
   // How many devices there are, and what is known of the first `room` of them; 0 as above.
   unsigned (*devices)(struct companion_device *devices, unsigned room);
@@ -44,6 +45,8 @@ _Bool companion_make(struct session *session);
 // attach.
 void companion_start(struct session *session, uint64_t number, unsigned first,
                      const struct server_name *server);
+// Returns the number that the server has given the session.
+uint64_t companion_number(const struct session *session);
 // Returns the table for cuGetExportTable; NULL when `id` is another table's.
 const struct companion_table *companion_table(const CUuuid *id);
 

@@ -4,6 +4,7 @@
 #include "abi_storage.h"
 #include "arrays/array.h"
 #include "arrays/texture.h"
+#include "driver/primary_context.h"
 #include "exec/exec.h"
 #include "guest_calls.h"
 #include "kernels/module.h"
@@ -13,6 +14,7 @@
 #include "pages/page_variables.h"
 #include "session/context.h"
 #include "session/device.h"
+#include "session/handle.h"
 #include "session/session.h"
 #include "streams/event.h"
 #include "streams/host_function.h"
@@ -56,6 +58,48 @@ static CUresult reset(int device) {
   return result;
 }
 
+// The program may have something in a context that is of no thread now, or of one that it has
+// created; what was in one that it has released or reset is gone for it.
+static void note_usable(uint64_t handle, void *object, void *why) {
+  (void)handle;
+  const struct context *context = object;
+  if (!context->primary)
+    *(const char **)why = "a context that the program has created is not destroyed";
+  else if (context->retained && !context->inactive)
+    *(const char **)why = "the primary context is in use";
+}
+
+static void note_memory(uint64_t handle, void *object, void *why) {
+  (void)handle, (void)object;
+  *(const char **)why = "memory of cuMemCreate is not released";
+}
+
+const char *primary_contexts_leave(const char *(*then)(void)) {
+  const char *why = NULL;
+  pthread_mutex_lock(&lock);
+  handle_each(sessions, WIRE_KIND_CONTEXT, note_usable, &why);
+  if (!why) handle_each(sessions, WIRE_KIND_MEMORY, note_memory, &why);
+  for (int device = 0; device < device_count() && !why; device++) {
+    reset(device);
+    if (!guest_is_lost()) context_find(primary(device))->was_released = 0;
+  }
+  if (!why) why = guest_is_lost() ? "its connection is lost" : then();
+  pthread_mutex_unlock(&lock);
+  return why;
+}
+
+// With the lock, and a session. What happens to that while nobody has the lock is seen to here.
+static CUresult lock_attached(void) {
+  CUresult result = CUDA_SUCCESS;
+  pthread_mutex_lock(&lock);
+  while (!result && guest_is_released()) {
+    pthread_mutex_unlock(&lock);
+    result = guest_check(NEEDS_INIT);
+    pthread_mutex_lock(&lock);
+  }
+  return result;
+}
+
 // With the lock held.
 static void set_inactive(struct context *context, _Bool inactive) {
   context->inactive = inactive;
@@ -68,9 +112,8 @@ CUresult guest_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
   if (!pctx) return CUDA_ERROR_INVALID_VALUE;
   if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
   struct context *context = context_find(primary(dev));
-  pthread_mutex_lock(&lock);
-  CUresult result = CUDA_SUCCESS;
-  if (context->was_released) result = reset(dev);
+  CUresult result = lock_attached();
+  if (!result && context->was_released) result = reset(dev);
   if (!result) {
     context->was_released = 0;
     context->retained++;
@@ -103,9 +146,11 @@ CUresult guest_cuDevicePrimaryCtxRelease(CUdevice dev) {
 CUresult guest_cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
   struct context *context = context_find(primary(dev));
-  pthread_mutex_lock(&lock);
-  context->was_released = 0;
-  CUresult result = reset(dev);
+  CUresult result = lock_attached();
+  if (!result) {
+    context->was_released = 0;
+    result = reset(dev);
+  }
   if (context->retained) set_inactive(context, 1);
   pthread_mutex_unlock(&lock);
   return result;

@@ -19,7 +19,6 @@
 // ---- limit.c ----
 
 // Rounds the limits of a session down to granules.
-void budget_round(struct session *session);
 
 // Whether so much is taken that the server is asked for more.
 _Bool memory_near_limit(struct session *session);

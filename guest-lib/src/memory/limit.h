@@ -14,6 +14,8 @@ _Bool budget_make(struct session *session);
 // memory that the device reaches does not count towards `limit`, up to `pinned` bytes. `asks`: the
 // server understands MemoryRoom.
 void memory_join(struct session *session, uint64_t limit, uint64_t pinned, _Bool asks);
+// Makes them whole granules. memory_start does; to be called by who sets limits after that.
+void budget_round(struct session *session);
 // Returns the limit of all but that pinned memory.
 uint64_t memory_limit(struct session *session);
 

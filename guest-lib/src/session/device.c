@@ -70,6 +70,37 @@ void device_start(const struct device *all, int all_count, const char *visible,
   }
 }
 
+// What tells one of several equal devices from the others.
+static _Bool tells_apart(unsigned attribute) {
+  switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+    case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
+    case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
+    case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:
+    case CU_DEVICE_ATTRIBUTE_NUMA_ID:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+_Bool device_is_alike(int ordinal, const struct device *all, int all_count) {
+  const struct device *known = &devices[ordinal];
+  if (known->server_ordinal >= (unsigned)all_count) return 0;
+  struct device *other = malloc(sizeof *other);
+  if (!other) return 0;
+  *other = all[known->server_ordinal];
+  device_claims_restrict(other);
+  _Bool alike = strcmp(known->name, other->name) == 0 &&
+                known->attribute_count == other->attribute_count &&
+                known->limit_count == other->limit_count &&
+                memcmp(known->first_limits, other->limits, sizeof other->limits) == 0;
+  for (unsigned i = 0; alike && i < known->attribute_count; i++)
+    alike = tells_apart(i) || known->attributes[i] == other->attributes[i];
+  free(other);
+  return alike;
+}
+
 int device_clamp_priority(int priority) {
   if (!count) return 0;
   if (priority > devices[0].least_priority) return devices[0].least_priority;

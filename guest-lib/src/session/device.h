@@ -16,6 +16,11 @@
 void device_start(const struct device *all, int count, const char *visible,
                   uint32_t driver_version);
 
+// Whether one of the devices that a server describes, `all_count` of them, can take the place of
+// the device: it has the same name, attributes and limits, but for those that tell equal devices
+// apart.
+_Bool device_is_alike(int ordinal, const struct device *all, int all_count);
+
 // Returns how many devices the program sees; 0 before attach.
 int device_count(void);
 // Whether there is a device of that ordinal.

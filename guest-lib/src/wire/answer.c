@@ -380,6 +380,29 @@ static void leave_reading(struct session *session) {
   listener->reader_left();
 }
 
+_Bool answer_release(struct session *session) {
+  struct inbox *inbox = session->inbox;
+  pthread_mutex_lock(&inbox->lock);
+  const _Bool free = !inbox->reading && !session->answers_open;
+  if (free) inbox->reading = 1;
+  pthread_mutex_unlock(&inbox->lock);
+  return free;
+}
+
+void answer_begin_anew(struct session *session) {
+  struct inbox *inbox = session->inbox;
+  pthread_mutex_lock(&inbox->lock);
+  // What nobody has asked for, of the session that was.
+  while (inbox->first) {
+    inbox->first->result = CUDA_ERROR_DEVICE_UNAVAILABLE;
+    finish(session, inbox->first);
+  }
+  decode_init(&inbox->decoder, &sink, session);
+  pthread_mutex_unlock(&inbox->lock);
+}
+
+void answer_read_again(struct session *session) { leave_reading(session); }
+
 _Bool answer_is_being_read(struct session *session) {
   struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);

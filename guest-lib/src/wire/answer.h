@@ -82,6 +82,13 @@ void answer_free(struct answer *answer);
 // lock of batch or answers may be held.
 _Bool answer_poll(struct session *session);
 
+// For a session that is released: keeps everybody from reading, until answer_read_again. False when
+// somebody reads, or waits for an answer: nothing has changed.
+_Bool answer_release(struct session *session);
+// Forgets what has come and what was still to come from a connection that is closed. Nobody reads.
+void answer_begin_anew(struct session *session);
+void answer_read_again(struct session *session);
+
 // Whether a thread is reading. The caller may hold the batch lock.
 _Bool answer_is_being_read(struct session *session);
 

@@ -115,6 +115,20 @@ static void flush(struct session *session) {
 
 void batch_send(struct session *session) { flush(session); }
 
+_Bool batch_release(struct session *session) {
+  struct outbox *outbox = session->outbox;
+  pthread_mutex_lock(&outbox->send_lock);
+  pthread_mutex_lock(&outbox->lock);
+  const _Bool empty = !outbox->filled;
+  if (empty) {
+    guest_set_released(1);
+    atomic_store(&outbox->in_flight, 0);
+  }
+  pthread_mutex_unlock(&outbox->lock);
+  pthread_mutex_unlock(&outbox->send_lock);
+  return empty;
+}
+
 // With the batch lock held and room made.
 static void *append(struct session *session, uint16_t op, size_t size) {
   struct outbox *outbox = session->outbox;
@@ -138,7 +152,7 @@ void *batch_begin(struct session *session, uint16_t op, size_t size) {
   struct outbox *outbox = session->outbox;
   pthread_mutex_lock(&outbox->lock);
   for (;;) {
-    if (guest_is_lost()) {
+    if (!guest_may_send()) {
       pthread_mutex_unlock(&outbox->lock);
       return NULL;
     }
@@ -171,7 +185,7 @@ void *batch_begin_bulk(struct session *session, uint16_t op, size_t size, uint64
     flush_send_locked(session);
     pthread_mutex_lock(&outbox->lock);
   }
-  if (guest_is_lost()) {
+  if (!guest_may_send()) {
     pthread_mutex_unlock(&outbox->lock);
     pthread_mutex_unlock(&outbox->send_lock);
     return NULL;

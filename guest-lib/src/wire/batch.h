@@ -75,6 +75,10 @@ static inline void batch_blob(unsigned char *at, const void *blob, uint32_t size
 // of answers may be held. A connection that breaks is noted (answer_give_up).
 void batch_send(struct session *session);
 
+// Notes that the session is released (guest_set_released), after which nothing is put into the
+// batch. False where it is not empty: somebody is at work, and nothing has changed.
+_Bool batch_release(struct session *session);
+
 // Returns the number of the last command put into the batch. Commands of a session are numbered
 // from 1 in the order in which they are sent.
 uint64_t batch_sequence(struct session *session);

@@ -74,6 +74,13 @@ void connection_close_of(struct session *session) {
   session->socket = 0;
 }
 
+void connection_begin_anew(struct session *session) {
+  struct connection *connection = session->connection;
+  pthread_mutex_lock(&connection->silence_lock);
+  connection->silence = (struct silence){0};
+  pthread_mutex_unlock(&connection->silence_lock);
+}
+
 void connection_close(void) {
   for (struct session *session = sessions; session < sessions + SESSIONS_MAX; session++)
     connection_close_of(session);

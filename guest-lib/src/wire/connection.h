@@ -35,6 +35,8 @@ void connection_reader_left(struct session *session);
 int connection_open(struct session *session, const struct config *config);
 // Returns the server that was connected to last, by any session.
 const struct server_name *connection_server(void);
+// Forgets how long the network has been silent, for a socket that takes the place of another.
+void connection_begin_anew(struct session *session);
 // Closes the socket of one session, or of all.
 void connection_close_of(struct session *session);
 void connection_close(void);

@@ -12,17 +12,34 @@
 #include "wire/connection.h"
 
 // Reasons to stop a call, as bits of guest_obstacles.
-enum { NOT_READY = 1, CHILD = 2, LOST = 4, POISONED = 8, HOST_FUNCTIONS = 16, INACTIVE = 32 };
+enum {
+  NOT_READY = 1,
+  CHILD = 2,
+  LOST = 4,
+  POISONED = 8,
+  HOST_FUNCTIONS = 16,
+  INACTIVE = 32,
+  RELEASED = 64
+};
 
 _Atomic int guest_obstacles = NOT_READY;
 static _Atomic int lost_result;
 static _Atomic _Bool attaching;
+
+static CUresult cannot_attach(void) { return CUDA_ERROR_DEVICE_UNAVAILABLE; }
+static CUresult (*attach_again)(void) = cannot_attach;
+
+void guest_attach_again_by(CUresult (*again)(void)) { attach_again = again; }
 
 CUresult guest_check(enum needs needs) {
   int condition = atomic_load(&guest_obstacles);
   if (guest_is_child() || condition & NOT_READY) return CUDA_ERROR_NOT_INITIALIZED;
   if (condition & HOST_FUNCTIONS && thread_role.in_function) return CUDA_ERROR_NOT_PERMITTED;
   if (condition & LOST) return (CUresult)atomic_load(&lost_result);
+  if (condition & RELEASED) {
+    CUresult result = attach_again();
+    if (result) return result;
+  }
   if (condition & INACTIVE && needs == NEEDS_CONTEXT) {
     CUresult unusable = context_unusable();
     if (unusable) return unusable;
@@ -77,6 +94,17 @@ void guest_set_lost(CUresult result) {
   atomic_compare_exchange_strong(&lost_result, &none, (int)result);
   atomic_fetch_or(&guest_obstacles, LOST);
 }
+
+void guest_set_released(_Bool released) {
+  if (released)
+    atomic_fetch_or(&guest_obstacles, RELEASED);
+  else
+    atomic_fetch_and(&guest_obstacles, ~RELEASED);
+}
+
+_Bool guest_is_released(void) { return (atomic_load(&guest_obstacles) & RELEASED) != 0; }
+
+_Bool guest_may_send(void) { return !(atomic_load(&guest_obstacles) & (LOST | RELEASED)); }
 
 _Bool guest_is_lost(void) { return (atomic_load(&guest_obstacles) & LOST) != 0; }
 

@@ -69,6 +69,15 @@ void guest_attached(_Bool success);
 // The connection is gone: every later call gets `result`. The first one to say so counts.
 void guest_set_lost(CUresult result);
 _Bool guest_is_lost(void);
+// The session was released while the program held nothing of it (driver/release.h): there is no
+// connection, and nothing may be sent, until the session that takes its place is there.
+void guest_set_released(_Bool released);
+_Bool guest_is_released(void);
+// Whether there is a connection: neither lost nor released.
+_Bool guest_may_send(void);
+// From now on a call that finds the session released calls `again` first, which returns
+// CUDA_SUCCESS when there is a session, or what the call gets. No lock is held then.
+void guest_attach_again_by(CUresult (*again)(void));
 // Returns what a call gets that could not send: what every later call gets once the connection is
 // gone, whose reason is in the log by then; or the error of a call that was given things of two
 // sessions. Never CUDA_SUCCESS.
