@@ -121,7 +121,7 @@ t.test('a session that is ended by its supervisor', async (t) => {
   await steps.until('ready');
   const [, number] = /^ended (\d+)$/.exec(await ask(socketOf(folder, child), 'end')) ?? [];
   await server.logged(new RegExp(`"session":${number},.*"msg":"session ends`));
-  t.match(await ask(socketOf(folder, child), 'release'), /^kept \d+ its connection is lost$/);
+  t.match(await ask(socketOf(folder, child), 'release'), /^lost \d+$/);
   steps.go();
   const { lines, stderr } = await result;
   t.equal(lines[lines.indexOf('ready') + 1], 'cuMemcpyDtoH_v2 CUDA_ERROR_DEVICE_UNAVAILABLE');

@@ -1,6 +1,6 @@
 // How a supervisor (deploy/lambda) reaches the session of this process. It connects, sends one line
 // and gets one line, and may go on:
-//   release    released NUMBER | kept NUMBER WHY
+//   release    released NUMBER | kept NUMBER WHY | lost NUMBER
 //   end        ended NUMBER
 // NUMBER is the session's on its server. "end" is for who is about to be killed: the server is told
 // at once, and every later call fails as after any loss of the connection.
@@ -31,7 +31,9 @@ static void answer(int fd, const char *line) {
   char reply[256];
   uint64_t number = companion_number(sessions);
   const unsigned long long *shown = (const unsigned long long *)&number;
-  if (strcmp(line, "release") == 0) {
+  if (guest_is_lost()) {
+    snprintf(reply, sizeof reply, "lost %llu\n", *shown);
+  } else if (strcmp(line, "release") == 0) {
     const char *why = release(&number);
     log_info(why ? "session %llu is kept: %s" : "session %llu is released", *shown, why);
     snprintf(reply, sizeof reply, why ? "kept %llu %s\n" : "released %llu\n", *shown, why);
