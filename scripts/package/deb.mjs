@@ -76,7 +76,7 @@ export async function buildArchive(stage, archive, { epoch }) {
  * @param {string} stage
  * @param {string} epoch
  */
-async function evenOut(stage, epoch) {
+export async function evenOut(stage, epoch) {
   await ask(['find', stage, '-type', 'd', '-exec', 'chmod', '00755', '{}', '+']);
   await ask(['find', stage, '-exec', 'touch', '-h', '-d', `@${epoch}`, '{}', '+']);
 }

@@ -17,9 +17,8 @@ export async function guestArchive(out, release) {
   const name = `outboard-guest_${release.version}_${release.architecture}`;
   const stage = staged(join(out, name));
   await stageLibraries(stage);
-  copy(join(root, 'LICENSE'), join(stage, 'LICENSE'));
+  stageTerms(stage);
   copy(join(root, 'deploy', 'guest', 'README'), join(stage, 'README'));
-  for (const part of parts) copy(licenseTexts[part], join(stage, 'licenses', part));
   const archive = join(out, `${name}.tar.gz`);
   await buildArchive(stage, archive, release);
   rmSync(stage, { recursive: true });
@@ -43,15 +42,21 @@ export async function guestDeb(out, release) {
   return deb;
 }
 
-/** @param {string} stage */
-function staged(stage) {
+/** An empty folder. @param {string} stage */
+export function staged(stage) {
   rmSync(stage, { recursive: true, force: true });
   mkdirSync(stage, { recursive: true });
   return stage;
 }
 
+/** The licences of the libraries. @param {string} folder */
+export function stageTerms(folder) {
+  copy(join(root, 'LICENSE'), join(folder, 'LICENSE'));
+  for (const part of parts) copy(licenseTexts[part], join(folder, 'licenses', part));
+}
+
 /** @param {string} folder */
-async function stageLibraries(folder) {
+export async function stageLibraries(folder) {
   const copied = libraries.map((name) => join(folder, name));
   for (const [i, name] of libraries.entries()) {
     copy(join(build, 'guest-lib', name), copied[i] ?? '');

@@ -101,6 +101,8 @@ export const packages = [
     neededFor: 'test',
     commands: ['strace'],
   },
+  { name: 'zip', why: 'packs the layer for AWS Lambda', neededFor: 'test', commands: ['zip'] },
+  { name: 'unzip', why: 'unpacks that layer', neededFor: 'test', commands: ['unzip'] },
   {
     name: 'chromium',
     why: 'shows the web page to its tests',
