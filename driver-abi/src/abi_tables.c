@@ -296,13 +296,28 @@ static const struct {
      topology_table},
 };
 
+// Tables that libraries ask for and do without: every cudart since CUDA 13, and cuDNN's attention.
+// A library that asks for another one may not look whether it is there.
+static const uint8_t done_without[][16] = {
+    {0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46, 0x8b, 0x4e, 0xb9, 0xe2, 0xfb, 0x46, 0x9e, 0x7c, 0x0d,
+     0xd9},
+    {0xda, 0x91, 0x51, 0xd3, 0x3a, 0xe6, 0xcc, 0x41, 0xa5, 0xc0, 0x4f, 0x26, 0xd5, 0x33, 0xe3,
+     0x28},
+};
+
+static enum abi_log_level level_of_absence(const CUuuid *id) {
+  for (size_t i = 0; i < sizeof done_without / sizeof *done_without; i++)
+    if (memcmp(done_without[i], id->bytes, sizeof done_without[i]) == 0) return ABI_LOG_INFO;
+  return ABI_LOG_WARN;
+}
+
 const void *abi_export_table(const CUuuid *id) {
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     if (memcmp(tables[i].id, id->bytes, sizeof tables[i].id) == 0) return tables[i].table;
   char line[96] = "no private table ";
   for (size_t at = strlen(line), i = 0; i < sizeof id->bytes; i++, at += 2)
     snprintf(line + at, sizeof line - at, "%02x", (unsigned char)id->bytes[i]);
-  abi_host.log(ABI_LOG_INFO, line);
+  abi_host.log(level_of_absence(id), line);
   return NULL;
 }
 

@@ -10,6 +10,7 @@ CUcontext test_current;
 int test_driver_version = 13000;
 char test_logged[256];
 int test_log_count;
+enum abi_log_level test_log_level;
 int test_unsupported = -1;
 
 static int driver_version(void) { return test_driver_version; }
@@ -30,7 +31,7 @@ static CUresult primary_context(CUcontext *context, CUdevice device) {
 static CUcontext current_context(void) { return test_current; }
 
 static void record(enum abi_log_level level, const char *line) {
-  (void)level;
+  test_log_level = level;
   test_log_count++;
   snprintf(test_logged, sizeof test_logged, "%s", line);
 }

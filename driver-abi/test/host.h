@@ -16,6 +16,7 @@ extern CUcontext test_current;
 extern int test_driver_version;  // 13000 unless a test says otherwise
 extern char test_logged[256];
 extern int test_log_count;
+extern enum abi_log_level test_log_level;
 extern int test_unsupported;  // the entry that was called last
 
 #endif

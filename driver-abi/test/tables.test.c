@@ -44,6 +44,12 @@ static void unknown_tables_are_refused_and_named(void **state) {
   assert_int_equal(abi_get_export_table(&found, &id), CUDA_ERROR_NOT_FOUND);
   assert_null(found);
   assert_non_null(strstr(test_logged, "f8cff95121468b4eb9e2fb469e7c0dd9"));
+  assert_int_equal(test_log_level, ABI_LOG_INFO);
+  // Of this one nobody knows whether its library looks.
+  id = id_of("00112233445566778899aabbccddeeff");
+  assert_int_equal(abi_get_export_table(&found, &id), CUDA_ERROR_NOT_FOUND);
+  assert_non_null(strstr(test_logged, "00112233445566778899aabbccddeeff"));
+  assert_int_equal(test_log_level, ABI_LOG_WARN);
   assert_int_equal(abi_get_export_table(NULL, &id), CUDA_ERROR_INVALID_VALUE);
   assert_int_equal(abi_get_export_table(&found, NULL), CUDA_ERROR_INVALID_VALUE);
 }
