@@ -12,6 +12,7 @@ import { Day } from '../gpu-day/day.js';
 import { DayError } from '../gpu-day/day-error.js';
 import { instanceOf, mustBeFree, mustBeUsable } from '../gpu-day/driver.js';
 import { allGroups } from '../gpu-day/groups/all.js';
+import { inTwoProcesses } from '../gpu-day/groups/probes.js';
 import { page } from '../gpu-day/page.js';
 import { Processes } from '../gpu-day/processes.js';
 import { type Results, read } from '../gpu-day/results.js';
@@ -161,7 +162,7 @@ t.test(
     t.same(before.cut, {}, 'a stop is held against no step');
     const again = await day(place, args);
     const after = resultsOf(place);
-    t.same(Object.keys(after.steps).length, 13, again.stderr);
+    t.same(Object.keys(after.steps).length, 16, again.stderr);
     for (const [name, done] of Object.entries(before.steps)) t.same(after.steps[name], done, name);
     t.same(readdirSync(place.temporary), []);
     t.same(readdirSync(place.out).sort(), ['day.log', 'page.md', 'results.json']);
@@ -275,6 +276,18 @@ t.test('a disk that is full', { skip: skip || noDisk, timeout: 60_000 }, async (
   t.equal(code, 3);
   t.match(stderr, /There is no room left for the results.*\nMake room, or name another folder/);
   t.same(readdirSync(place.temporary), []);
+});
+
+t.test('places of two processes are compared', async (t) => {
+  const first = { version: 13000, 'a variable': '0x200', 'a function': '0x1000' };
+  const second = { version: 13000, 'a variable': '0x200', 'a function': '0x2000' };
+  t.same(inTwoProcesses(first, second), {
+    version: 13000,
+    'a variable, in two processes': 'at the same place',
+    'a function, in two processes': 'elsewhere',
+  });
+  const failed = { what: 'driver', error: 'CUDA_ERROR_UNKNOWN' };
+  t.equal(inTwoProcesses(first, failed), failed);
 });
 
 t.test('the page says what is to be told', async (t) => {

@@ -1,15 +1,30 @@
 // What the driver does where no page says it, without a server.
 import type { Group, Step } from '../day.js';
 import { probed } from '../day.js';
+import type { Answers } from '../probe.js';
 
 function step(name: string, more: string[] = []): Step {
   const seconds = 60;
   return { name, seconds, run: async (day) => probed(name, await day.probe(name, { more })) };
 }
 
+/** Of what two processes have got by the same calls in the same order, whether it lies at the same place. */
+export function inTwoProcesses(first: Answers, second: Answers): Answers {
+  const failed = [first, second].find(({ error }) => error !== undefined);
+  if (failed) return failed;
+  const { version, ...places } = first;
+  const told = Object.entries(places).map(([name, place]) => {
+    return [
+      `${name}, in two processes`,
+      place === second[name] ? 'at the same place' : 'elsewhere',
+    ];
+  });
+  return { ...(version === undefined ? {} : { version }), ...Object.fromEntries(told) };
+}
+
 export const probes: Group = {
   name: 'probes',
-  what: 'the driver by itself: addresses, mappings, modules, limits, queues, functions, events',
+  what: 'the driver by itself: addresses, mappings, modules, limits, queues, functions, events, odd arguments, places',
   seconds: 240,
   steps: [
     step('reserve'),
@@ -29,5 +44,15 @@ export const probes: Group = {
     },
     step('events'),
     step('waiting', ['1']),
+    step('answers'),
+    step('table'),
+    {
+      name: 'addresses',
+      seconds: 60,
+      async run(day) {
+        const first = await day.probe('addresses');
+        return probed('addresses', inTwoProcesses(first, await day.probe('addresses')));
+      },
+    },
   ],
 };

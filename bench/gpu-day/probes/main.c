@@ -27,6 +27,7 @@ static const struct {
     {"exhaust", probe_exhaust},    {"modules", probe_modules},     {"limits", probe_limits},
     {"queue", probe_queue},        {"functions", probe_functions}, {"behind", probe_behind},
     {"events", probe_events},      {"slices", probe_slices},       {"waiting", probe_waiting},
+    {"answers", probe_answers},    {"table", probe_table},         {"addresses", probe_addresses},
 };
 
 #define LONGEST_SECONDS 90

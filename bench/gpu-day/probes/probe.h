@@ -27,6 +27,8 @@
   X(cuMemAlloc_v2)                 \
   X(cuMemFree_v2)                  \
   X(cuMemcpyDtoH_v2)               \
+  X(cuMemHostAlloc)                \
+  X(cuMemFreeHost)                 \
   X(cuMemAddressReserve)           \
   X(cuMemAddressFree)              \
   X(cuMemGetAllocationGranularity) \
@@ -37,6 +39,7 @@
   X(cuMemRelease)                  \
   X(cuModuleLoadData)              \
   X(cuModuleGetFunction)           \
+  X(cuModuleGetGlobal_v2)          \
   X(cuModuleUnload)                \
   X(cuLibraryLoadData)             \
   X(cuLibraryGetKernel)            \
@@ -50,7 +53,9 @@
   X(cuEventCreate)                 \
   X(cuEventRecord)                 \
   X(cuEventSynchronize)            \
-  X(cuEventElapsedTime)
+  X(cuEventElapsedTime)            \
+  X(cuTexObjectCreate)             \
+  X(cuGetExportTable)
 
 // Each has the type that the header gives the call of that name.
 struct driver {
@@ -111,5 +116,8 @@ void probe_behind(char **rest);
 void probe_events(char **rest);
 void probe_slices(char **rest);
 void probe_waiting(char **rest);
+void probe_answers(char **rest);
+void probe_table(char **rest);
+void probe_addresses(char **rest);
 
 #endif
