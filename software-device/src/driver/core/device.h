@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/claim.h"
+#include "core/models.h"
 #include "core/settings.h"
 #include "core/time_slices.h"
 #include "core/uuid.h"
@@ -38,6 +39,9 @@ class Device {
   CUuuid of_gpu() const { return gpu_uuid(number); }
   int pci_bus() const { return number + 1; }
   std::string pci_bus_id() const;
+
+  // What there is room for on each of its multiprocessors.
+  const Multiprocessor &multiprocessor() const;
 
   // False when there is no such attribute.
   bool attribute(CUdevice_attribute which, int *value) const;
@@ -86,13 +90,10 @@ class Device {
 // What the engine and the attributes agree on.
 namespace limits {
 inline constexpr int kThreadsPerBlock = 1024;
-inline constexpr int kThreadsPerMultiprocessor = 1536;
-inline constexpr int kBlocksPerMultiprocessor = 24;
+// Of a device that passes for no GPU.
+inline constexpr Multiprocessor kMultiprocessor = {1536, 24, 100 << 10, 99 << 10, 1 << 10};
 inline constexpr int kRegistersPerMultiprocessor = kBlockRegisters;  // one may have all
 inline constexpr int kSharedPerBlock = 48 << 10;
-inline constexpr int kSharedPerBlockOptIn = 99 << 10;
-inline constexpr int kSharedPerMultiprocessor = 100 << 10;
-inline constexpr int kSharedReserved = 1 << 10;
 inline constexpr int kPersistingCache = 3 << 20;
 inline constexpr int kWarp = 32;
 inline constexpr int kPortableClusterBlocks = 8, kClusterBlocks = 16;

@@ -3,11 +3,17 @@
 namespace softdev::driver {
 namespace {
 
+constexpr Multiprocessor kOfH100 = {2048, 32, 228 << 10, 227 << 10, 1 << 10};
+constexpr Multiprocessor kOfA10 = {1536, 16, 100 << 10, 99 << 10, 1 << 10};
+constexpr Multiprocessor kOfL4 = {1536, 24, 100 << 10, 99 << 10, 1 << 10};
+constexpr Multiprocessor kOfT4 = {1024, 16, 64 << 10, 64 << 10, 0};
+
 constexpr Model kModels[] = {
-    {"h100", "NVIDIA H100 80GB HBM3", 9, 0, 132, 1980000, 2619000, 5120, 50 << 20, 3, true},
-    {"a10", "NVIDIA A10", 8, 6, 72, 1695000, 6251000, 384, 6 << 20, 2, false},
-    {"l4", "NVIDIA L4", 8, 9, 58, 2040000, 6251000, 192, 48 << 20, 2, false},
-    {"t4", "Tesla T4", 7, 5, 40, 1590000, 5001000, 256, 4 << 20, 3, false},
+    {"h100", "NVIDIA H100 80GB HBM3", 9, 0, 132, 1980000, 2619000, 5120, 50 << 20, 3, true,
+     kOfH100},
+    {"a10", "NVIDIA A10", 8, 6, 72, 1695000, 6251000, 384, 6 << 20, 2, false, kOfA10},
+    {"l4", "NVIDIA L4", 8, 9, 58, 2040000, 6251000, 192, 48 << 20, 2, false, kOfL4},
+    {"t4", "Tesla T4", 7, 5, 40, 1590000, 5001000, 256, 4 << 20, 3, false, kOfT4},
 };
 
 // What all of them claim.
@@ -56,6 +62,21 @@ bool model_attribute(const Model &model, CUdevice_attribute which, int *value) {
       return true;
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
       *value = model.copy_engines;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+      *value = model.multiprocessor.threads;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+      *value = model.multiprocessor.blocks;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+      *value = model.multiprocessor.shared;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      *value = model.multiprocessor.shared_of_block;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+      *value = model.multiprocessor.reserved;
       return true;
     case CU_DEVICE_ATTRIBUTE_ECC_ENABLED:
       *value = 1;

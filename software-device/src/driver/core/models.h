@@ -1,5 +1,5 @@
 // GPUs that the software device can pass for: the trait `device`. The figures are the vendor's
-// public ones; how much memory there is, and what blocks may have, stays the software device's own.
+// public ones; how much memory there is stays the software device's own.
 #pragma once
 
 #include <string_view>
@@ -7,6 +7,13 @@
 #include "cuda_driver.h"
 
 namespace softdev::driver {
+
+// What there is room for on a multiprocessor. Shared memory in bytes; `reserved` is what each block
+// has of it beside its own.
+struct Multiprocessor {
+  int threads, blocks;
+  int shared, shared_of_block, reserved;
+};
 
 struct Model {
   std::string_view name;  // of the trait
@@ -18,6 +25,7 @@ struct Model {
   int cache_bytes;
   int copy_engines;
   bool data_center;  // has NVLink, or is made for servers with it
+  Multiprocessor multiprocessor;
 };
 
 // Null when there is none of that name.

@@ -380,7 +380,8 @@ int Family::function_attributes(Kernel *kernel, DeviceFunctionAttributes *out) {
 int Family::occupancy(Kernel *kernel, int block_threads, uint64_t dynamic_shared, int *blocks) {
   if (block_threads <= 0) return kDeviceInvalidValue;
   if (CUresult bad = translate(*kernel)) return bad;
-  *blocks = blocks_per_multiprocessor(kernel->attributes(), block_threads, dynamic_shared);
+  *blocks = blocks_per_multiprocessor(context_->device(), kernel->attributes(), block_threads,
+                                      dynamic_shared);
   return kDeviceSuccess;
 }
 

@@ -14,8 +14,8 @@ constexpr uint64_t kContext = uint64_t{512} << 20, kContextPart = 64;
 
 // With the lock held: changes what is taken to what that comes to.
 bool HiddenMemory::take(uint64_t stack, uint64_t code) {
-  const uint64_t threads =
-      uint64_t{limits::kThreadsPerMultiprocessor} * static_cast<unsigned>(device_.multiprocessors);
+  const uint64_t threads = static_cast<uint64_t>(device_.multiprocessor().threads) *
+                           static_cast<unsigned>(device_.multiprocessors);
   const uint64_t wanted = round_up(std::min(kContext, device_.memory / kContextPart), kGranule) +
                           round_up(threads * round_up(stack, 16), kGranule) +
                           round_up(code, kGranule);

@@ -69,7 +69,7 @@ CUresult check_kernel(const Kernel &kernel, const FunctionSettings &settings, co
   if (request.cooperative) {
     uint64_t blocks = uint64_t{request.grid.x} * request.grid.y * request.grid.z;
     uint64_t fit = static_cast<uint64_t>(blocks_per_multiprocessor(
-                       attributes, static_cast<int>(threads), request.dynamic_shared)) *
+                       device, attributes, static_cast<int>(threads), request.dynamic_shared)) *
                    device.multiprocessors;
     if (blocks > fit)
       return refuse(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
@@ -181,21 +181,20 @@ int dynamic_shared_limit(const KernelAttributes &attributes, const FunctionSetti
   return limits::kSharedPerBlock - static_cast<int>(attributes.static_shared);
 }
 
-int blocks_per_multiprocessor(const KernelAttributes &attributes, int block_threads,
-                              size_t dynamic_shared) {
+int blocks_per_multiprocessor(const Device &device, const KernelAttributes &attributes,
+                              int block_threads, size_t dynamic_shared) {
+  const Multiprocessor &room = device.multiprocessor();
   if (block_threads <= 0 || static_cast<uint32_t>(block_threads) > attributes.max_threads) return 0;
   int warps = (block_threads + limits::kWarp - 1) / limits::kWarp;
-  int by_threads = limits::kThreadsPerMultiprocessor / (warps * limits::kWarp);
+  int by_threads = room.threads / (warps * limits::kWarp);
   // Registers are handed out per warp, in units of 256.
   int per_warp = static_cast<int>(std::max(attributes.registers, 1u)) * limits::kWarp;
   per_warp = (per_warp + 255) / 256 * 256;
   int by_registers = limits::kRegistersPerMultiprocessor / (per_warp * warps);
   size_t shared = attributes.static_shared + dynamic_shared;
-  if (shared > limits::kSharedPerBlockOptIn) return 0;
-  int by_shared =
-      limits::kSharedPerMultiprocessor / static_cast<int>(shared + limits::kSharedReserved);
-  return std::max(
-      0, std::min({by_threads, by_registers, by_shared, limits::kBlocksPerMultiprocessor}));
+  if (shared > static_cast<size_t>(room.shared_of_block)) return 0;
+  int by_shared = room.shared / std::max(static_cast<int>(shared) + room.reserved, 1);
+  return std::max(0, std::min({by_threads, by_registers, by_shared, room.blocks}));
 }
 
 namespace {

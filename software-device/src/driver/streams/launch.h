@@ -51,8 +51,8 @@ CUresult make_kernel(const Callable &callable, const LaunchRequest &request,
 CUresult launch(const StreamRef &stream, const LaunchRequest &request);
 
 // Blocks of a kernel that a multiprocessor holds at once.
-int blocks_per_multiprocessor(const KernelAttributes &attributes, int block_threads,
-                              size_t dynamic_shared);
+int blocks_per_multiprocessor(const Device &device, const KernelAttributes &attributes,
+                              int block_threads, size_t dynamic_shared);
 
 // The cluster that a launch has: what it asks for, what the kernel was compiled for, or what was
 // set for the function. Zeros: none.

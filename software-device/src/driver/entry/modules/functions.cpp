@@ -111,7 +111,7 @@ CUresult set(CUfunction_attribute which, int value, const Callable &callable) {
   switch (which) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
       if (CUresult bad = prepare(*callable.kernel)) return bad;
-      int most = limits::kSharedPerBlockOptIn -
+      int most = callable.instance->context()->device().multiprocessor().shared_of_block -
                  static_cast<int>(callable.kernel->attributes().static_shared);
       if (value < 0 || value > most)
         return refuse(CUDA_ERROR_INVALID_VALUE,

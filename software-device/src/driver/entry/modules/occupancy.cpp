@@ -21,9 +21,10 @@ CUresult find_prepared(const void *handle, Callable *callable) {
 int blocks_at_once(const Callable &callable, const CUlaunchConfig &config) {
   uint64_t threads = uint64_t{config.blockDimX} * config.blockDimY * config.blockDimZ;
   if (threads > limits::kThreadsPerBlock) return 0;
+  const Device &device = callable.instance->context()->device();
   int per_multiprocessor = blocks_per_multiprocessor(
-      callable.kernel->attributes(), static_cast<int>(threads), config.sharedMemBytes);
-  return callable.instance->context()->device().multiprocessors * per_multiprocessor;
+      device, callable.kernel->attributes(), static_cast<int>(threads), config.sharedMemBytes);
+  return device.multiprocessors * per_multiprocessor;
 }
 
 CUresult apply_all(const CUlaunchConfig *config, LaunchRequest *request) {
@@ -39,7 +40,8 @@ CUresult active_blocks(int *blocks, CUfunction function, int block_size, size_t 
   if (CUresult bad = find_prepared(function, &callable)) return bad;
   if (!blocks || block_size <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
     return CUDA_ERROR_INVALID_VALUE;
-  *blocks = blocks_per_multiprocessor(callable.kernel->attributes(), block_size, shared);
+  *blocks = blocks_per_multiprocessor(callable.instance->context()->device(),
+                                      callable.kernel->attributes(), block_size, shared);
   return CUDA_SUCCESS;
 }
 
@@ -51,6 +53,7 @@ CUresult potential_block_size(int *least_grid, int *best_block, CUfunction funct
   if (!least_grid || !best_block || limit < 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
     return CUDA_ERROR_INVALID_VALUE;
   const softdev::KernelAttributes &attributes = callable.kernel->attributes();
+  const Device &device = callable.instance->context()->device();
   int most = static_cast<int>(attributes.max_threads);
   if (limit) most = std::min(most, limit);
   int threads = 0, block = 0, blocks = 0;
@@ -58,14 +61,15 @@ CUresult potential_block_size(int *least_grid, int *best_block, CUfunction funct
   for (int size = round_up(static_cast<uint64_t>(most), limits::kWarp); size > 0;
        size -= limits::kWarp) {
     int tried = std::min(size, most);
-    int fit = blocks_per_multiprocessor(attributes, tried, shared_of ? shared_of(tried) : shared);
+    int fit =
+        blocks_per_multiprocessor(device, attributes, tried, shared_of ? shared_of(tried) : shared);
     if (fit * tried <= threads) continue;
     threads = fit * tried;
     block = tried;
     blocks = fit;
   }
   *best_block = block;
-  *least_grid = blocks * callable.instance->context()->device().multiprocessors;
+  *least_grid = blocks * device.multiprocessors;
   return CUDA_SUCCESS;
 }
 
@@ -102,11 +106,12 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction funct
   if (CUresult bad = find_prepared(function, &callable)) return bad;
   if (!bytes || blocks <= 0 || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
   const softdev::KernelAttributes &attributes = callable.kernel->attributes();
-  if (blocks_per_multiprocessor(attributes, block_size, 0) < blocks)
+  const Device &device = callable.instance->context()->device();
+  if (blocks_per_multiprocessor(device, attributes, block_size, 0) < blocks)
     return CUDA_ERROR_INVALID_VALUE;
-  int share = limits::kSharedPerMultiprocessor / blocks - limits::kSharedReserved;
-  int most =
-      std::min(share, limits::kSharedPerBlockOptIn) - static_cast<int>(attributes.static_shared);
+  const Multiprocessor &room = device.multiprocessor();
+  int share = room.shared / blocks - room.reserved;
+  int most = std::min(share, room.shared_of_block) - static_cast<int>(attributes.static_shared);
   *bytes = static_cast<size_t>(std::max(most, 0));
   return CUDA_SUCCESS;
 }
