@@ -1,7 +1,7 @@
 // Programs of test/programs that are no part of the backbone.
 
-// Run by bad-input.test.ts, claims.test.ts, hidden-memory.test.ts, long-waits.test.ts, peers.test.ts,
-// several-devices.test.ts and shares.test.ts.
+// Run by bad-input.test.ts, claims.test.ts, empty-cubins.test.ts, hidden-memory.test.ts, long-waits.test.ts,
+// peers.test.ts, several-devices.test.ts and shares.test.ts.
 export const elsewhere = [
   ...[
     'busy-kernels',
@@ -15,6 +15,8 @@ export const elsewhere = [
     'leftovers',
     'long-waits',
     'lost-callbacks',
+    'machine-code',
+    'machine-code-ptx',
   ],
   ...['peer-limit', 'peer-managed', 'peer-memory', 'peer-variable'],
   ...['several-devices', 'several-managed'],

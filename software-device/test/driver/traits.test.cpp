@@ -350,7 +350,7 @@ void names_are_read(void **) {
                       "finite-queue=7,serial-host-functions");
   for (const char *same :
        {"reservation-hints=ignored", "reservation-hints=low", "hidden-memory", "residue",
-        "exclusive-process=/a/b", "time-slices=/a/b", "uncounted-work"})
+        "exclusive-process=/a/b", "time-slices=/a/b", "uncounted-work", "empty-cubins"})
     assert_string_equal(read(same).c_str(), same);
   const std::string all = read("nvidia-like");
   assert_non_null(strstr(all.c_str(), "finite-queue=1024"));
@@ -373,6 +373,7 @@ void names_are_read(void **) {
   assert_string_equal(read("granularity=2M").c_str(), "");
   assert_null(strstr(all.c_str(), "granularity"));
   assert_null(strstr(all.c_str(), "time-slices"));
+  assert_null(strstr(all.c_str(), "empty-cubins"));
   assert_non_null(strstr(all.c_str(), "uncounted-work"));
   for (const char *same : {"device=h100", "device=a10", "device=l4", "device=t4"})
     assert_string_equal(read(same).c_str(), same);

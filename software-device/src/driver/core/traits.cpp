@@ -173,6 +173,7 @@ constexpr Trait kTraits[] = {
      },
      "13.0"},
     flag<&Traits::newer_ptx>("newer-ptx", false),
+    flag<&Traits::empty_cubins>("empty-cubins", false),
 };
 
 const Trait *find(std::string_view name) {

@@ -65,6 +65,8 @@ struct Traits {
   int ptx = 0;
   // It compiles newer PTX, too.
   bool newer_ptx = false;
+  // Machine code is taken where there is no PTX, and its kernels do nothing.
+  bool empty_cubins = false;
 };
 
 // What stands behind `mig=`, and behind `mig =` in a file of settings.

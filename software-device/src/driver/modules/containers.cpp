@@ -1,12 +1,11 @@
 #include "modules/containers.h"
 
-#include <elf.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstring>
 
 #include "abi_fatbin.h"
+#include "modules/elf_file.h"
 
 namespace softdev::driver {
 namespace {
@@ -15,18 +14,6 @@ using Visit = std::function<void(const Found &)>;
 
 constexpr std::string_view kArchive = "!<arch>\n";
 constexpr size_t kMemberHeader = 60;
-constexpr uint16_t kCudaMachine = 190;  // EM_CUDA
-
-bool within(uint64_t offset, uint64_t size, size_t limit) {
-  return offset <= limit && size <= limit - offset;
-}
-
-template <class T>
-bool read(Bytes bytes, uint64_t offset, T *out) {
-  if (!within(offset, sizeof *out, bytes.size())) return false;
-  std::memcpy(out, bytes.data() + offset, sizeof *out);
-  return true;
-}
 
 // Fatbins one behind the other, with padding between them.
 void walk_fatbins(Bytes section, bool piece, const std::string &where, const Visit &visit) {
@@ -44,38 +31,6 @@ void walk_fatbins(Bytes section, bool piece, const std::string &where, const Vis
   }
 }
 
-// Calls visitor(name, header) for each section. Returns a sentence when the file is damaged.
-template <class Visitor>
-std::string each_section(Bytes file, const Elf64_Ehdr &header, Visitor visitor) {
-  if (header.e_shoff == 0) return {};
-  if (header.e_shentsize != sizeof(Elf64_Shdr)) return "its section headers are damaged";
-  Elf64_Shdr first;
-  if (!read(file, header.e_shoff, &first)) return "its section headers are cut off";
-  // Files with very many sections keep their counts in the first one.
-  uint64_t count = header.e_shnum ? header.e_shnum : first.sh_size;
-  uint64_t names = header.e_shstrndx == SHN_XINDEX ? first.sh_link : header.e_shstrndx;
-  if (count > (file.size() - header.e_shoff) / sizeof(Elf64_Shdr))
-    return "its section headers are cut off";
-  Elf64_Shdr strings;
-  if (names >= count || !read(file, header.e_shoff + names * sizeof(Elf64_Shdr), &strings) ||
-      !within(strings.sh_offset, strings.sh_size, file.size()))
-    return "its section names are damaged";
-  for (uint64_t i = 0; i < count; ++i) {
-    Elf64_Shdr section;
-    if (!read(file, header.e_shoff + i * sizeof(Elf64_Shdr), &section)) break;
-    if (section.sh_type == SHT_NOBITS || section.sh_name >= strings.sh_size) continue;
-    const char *start =
-        reinterpret_cast<const char *>(file.data()) + strings.sh_offset + section.sh_name;
-    std::string_view name(start, strnlen(start, strings.sh_size - section.sh_name));
-    if (std::string bad = visitor(name, section); !bad.empty()) return bad;
-  }
-  return {};
-}
-
-bool read_header(Bytes file, Elf64_Ehdr *header) {
-  return read(file, 0, header) && header->e_ident[EI_CLASS] == ELFCLASS64;
-}
-
 std::string walk_elf(Bytes file, const std::string &where, const Visit &visit) {
   Elf64_Ehdr header;
   if (!read_header(file, &header)) return "it is not a 64-bit ELF file";
@@ -83,7 +38,7 @@ std::string walk_elf(Bytes file, const std::string &where, const Visit &visit) {
   std::string bad =
       each_section(file, header, [&](std::string_view name, const Elf64_Shdr &section) {
         bool piece = name == "__nv_relfatbin";
-        if (!piece && name != ".nv_fatbin") return std::string();
+        if (section.sh_type == SHT_NOBITS || (!piece && name != ".nv_fatbin")) return std::string();
         if (!within(section.sh_offset, section.sh_size, file.size()))
           return "its section " + std::string(name) + " is cut off";
         fatbins = true;

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "modules/containers.h"
+#include "modules/cubin.h"
 #include "modules/grid_barrier.h"
 #include "modules/linker.h"
 
@@ -19,11 +20,11 @@ namespace {
 constexpr uint64_t kMostText = uint64_t{1} << 30;
 constexpr uint64_t kLz4MostRatio = 255;
 
-// Whether a device runs PTX that was made for `arch`.
+// Whether a device runs code that was made for `arch`.
 bool runs(const abi_fatbin_entry &entry, int major, int minor) {
   uint32_t own = static_cast<uint32_t>(major * 10 + minor);
   if (entry.flags & ABI_FATBIN_ARCH_SPECIFIC) return entry.arch == own;
-  if (entry.flags & ABI_FATBIN_FAMILY_SPECIFIC)
+  if (entry.kind == ABI_ENTRY_ELF || (entry.flags & ABI_FATBIN_FAMILY_SPECIFIC))
     return entry.arch / 10 == own / 10 && entry.arch <= own;
   return entry.arch <= own;
 }
@@ -44,6 +45,7 @@ PtxPart part_of(const abi_fatbin_entry &entry) {
   part.bytes.assign(entry.payload, entry.payload + size);
   part.claimed = entry.uncompressed_size;
   part.arch = entry.arch;
+  part.cubin = entry.kind == ABI_ENTRY_ELF;
   if (entry.name) part.name.assign(entry.name, entry.name_length);
   return part;
 }
@@ -74,6 +76,7 @@ bool begins_as_ptx(std::string_view text) {
 
 struct Contents {
   std::vector<PtxPart> usable;  // PTX for this device, the best one of each fatbin
+  std::vector<PtxPart> cubins;  // machine code for it, likewise
   std::string others;           // what else there is, for the message
 };
 
@@ -81,9 +84,13 @@ struct Contents {
 bool collect(const void *fatbin, size_t limit, int major, int minor, Contents *contents) {
   abi_fatbin_reader reader;
   if (!abi_fatbin_open(&reader, fatbin, limit)) return false;
-  abi_fatbin_entry entry, best = {};
-  bool found = false;
+  abi_fatbin_entry entry, best = {}, best_cubin = {};
+  bool found = false, found_cubin = false;
   while (abi_fatbin_next(&reader, &entry)) {
+    if (entry.kind == ABI_ENTRY_ELF && runs(entry, major, minor)) {
+      if (!found_cubin || better(entry, best_cubin, major, minor)) best_cubin = entry;
+      found_cubin = true;
+    }
     if (entry.kind == ABI_ENTRY_PTX && entry.arch <= static_cast<uint32_t>(major * 10 + minor)) {
       if (!found || better(entry, best, major, minor)) best = entry;
       found = true;
@@ -96,6 +103,7 @@ bool collect(const void *fatbin, size_t limit, int major, int minor, Contents *c
     }
   }
   if (found) contents->usable.push_back(part_of(best));
+  if (found_cubin) contents->cubins.push_back(part_of(best_cubin));
   return !reader.malformed;
 }
 
@@ -145,7 +153,8 @@ CUresult Image::collect(const void *file, size_t size, int major, int minor,
   return CUDA_SUCCESS;
 }
 
-CUresult Image::choose(const void *image, size_t limit, int major, int minor, std::string *reason) {
+CUresult Image::choose(const void *image, size_t limit, int major, int minor, bool cubins,
+                       std::string *reason) {
   Contents contents;
   parts_.clear();
   switch (abi_image_kind(image, limit)) {
@@ -156,6 +165,8 @@ CUresult Image::choose(const void *image, size_t limit, int major, int minor, st
       size_t size = abi_image_size(image, limit);
       if (size && collect(image, size, major, minor, &parts_, reason) == CUDA_SUCCESS)
         return CUDA_SUCCESS;
+      if (cubins)
+        return choose_cubin({static_cast<const uint8_t *>(image), size}, major, minor, reason);
       *reason =
           std::string("the image is machine code (a cubin); this device executes PTX only: ") +
           kAdvice;
@@ -185,8 +196,35 @@ CUresult Image::choose(const void *image, size_t limit, int major, int minor, st
       break;
     }
   }
+  if (contents.usable.empty() && cubins && !contents.cubins.empty()) {
+    // Of a program in pieces, the code of all of them is in the first one.
+    contents.cubins.resize(1);
+    parts_ = std::move(contents.cubins);
+    return CUDA_SUCCESS;
+  }
   if (contents.usable.empty()) return nothing_usable(contents, major, minor, reason);
   parts_ = std::move(contents.usable);
+  return CUDA_SUCCESS;
+}
+
+CUresult Image::choose_cubin(std::span<const uint8_t> file, int major, int minor,
+                             std::string *reason) {
+  abi_fatbin_entry entry = {};
+  entry.kind = ABI_ENTRY_ELF;
+  entry.arch = cubin_arch(file);
+  if (!driver::is_cubin(file)) {
+    *reason = "the image is an ELF file, but no cubin that can be loaded as it is";
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  if (!runs(entry, major, minor)) {
+    *reason = "the image is machine code for sm_" + std::to_string(entry.arch) +
+              ", and the device has compute capability " + std::to_string(major) + "." +
+              std::to_string(minor);
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  }
+  entry.payload = file.data();
+  entry.payload_size = file.size();
+  parts_.push_back(part_of(entry));
   return CUDA_SUCCESS;
 }
 
@@ -245,15 +283,15 @@ CUresult unpack(const PtxPart &part, std::string *ptx, std::string *reason) {
     result = unpack_lz4(part.bytes, part.claimed, ptx, reason);
   else
     ptx->assign(reinterpret_cast<const char *>(part.bytes.data()), part.bytes.size());
-  // Entries are padded with NULs.
-  ptx->resize(strnlen(ptx->data(), ptx->size()));
+  // Texts are padded with NULs.
+  if (!part.cubin) ptx->resize(strnlen(ptx->data(), ptx->size()));
   return result;
 }
 
 CUresult Image::unpack(std::string *ptx, std::string *reason) const {
   if (parts_.size() == 1) {
     CUresult result = driver::unpack(parts_.front(), ptx, reason);
-    if (result != CUDA_SUCCESS || !mentions_grid_barrier(*ptx)) return result;
+    if (result != CUDA_SUCCESS || is_cubin() || !mentions_grid_barrier(*ptx)) return result;
   }
   std::vector<LinkInput> inputs;
   for (const PtxPart &part : parts_) {

@@ -1,8 +1,10 @@
-// What a program gives us to load, and the PTX in it that a device can run.
+// What a program gives us to load, and the PTX in it that a device can run; or the machine code for
+// it, of which this device makes kernels that do nothing (the trait `empty-cubins`).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,25 +13,29 @@
 
 namespace softdev::driver {
 
-// PTX as it came: text, or compressed. It is unpacked when it is needed.
+// PTX as it came: text, or compressed. It is unpacked when it is needed. A cubin likewise.
 struct PtxPart {
   std::vector<uint8_t> bytes;
   uint64_t flags = 0;
   uint64_t claimed = 0;  // size of the text, when compressed
   uint32_t arch = 0;     // 0 for plain text
   std::string name;      // of the source, for messages
+  bool cubin = false;
 };
 
 class Image {
  public:
   // Picks the best PTX for a device of this compute capability out of an image of any kind, and
-  // keeps a copy of it. `limit` is ABI_NO_LIMIT where the length is not known. On failure *reason
-  // has a sentence.
-  CUresult choose(const void *image, size_t limit, int major, int minor, std::string *reason);
+  // keeps a copy of it. `limit` is ABI_NO_LIMIT where the length is not known. `cubins`: where
+  // there is no such PTX, machine code for the device will do. On failure *reason has a sentence.
+  CUresult choose(const void *image, size_t limit, int major, int minor, bool cubins,
+                  std::string *reason);
 
-  // The text; that of a program in pieces (-rdc=true) is linked. Memory beyond what the content
-  // justifies is not used, whatever it claims.
-  CUresult unpack(std::string *ptx, std::string *reason) const;
+  // The text, or the cubin's bytes; text of a program in pieces (-rdc=true) is linked. Memory
+  // beyond what the content justifies is not used, whatever it claims.
+  CUresult unpack(std::string *code, std::string *reason) const;
+  // Whether a cubin was chosen.
+  bool is_cubin() const { return parts_.size() == 1 && parts_.front().cubin; }
 
   // Takes what `collect` found.
   void assemble(std::vector<PtxPart> parts) { parts_ = std::move(parts); }
@@ -42,9 +48,11 @@ class Image {
   uint32_t arch() const;
 
  private:
+  CUresult choose_cubin(std::span<const uint8_t> file, int major, int minor, std::string *reason);
+
   std::vector<PtxPart> parts_;
 };
 
-CUresult unpack(const PtxPart &part, std::string *ptx, std::string *reason);
+CUresult unpack(const PtxPart &part, std::string *code, std::string *reason);
 
 }  // namespace softdev::driver

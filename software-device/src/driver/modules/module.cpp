@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/driver.h"
+#include "modules/empty_program.h"
 #include "modules/ptx_version.h"
 #include "textures/reference.h"
 
@@ -13,6 +14,12 @@ namespace {
 bool is_any(const Region &) { return true; }
 
 CUresult result_of(const Status &status) { return static_cast<CUresult>(status.code); }
+
+// The text of an image, or the bytes of its cubin.
+CUresult code_of(const Image &image, std::string *code, std::string *reason) {
+  if (CUresult bad = image.unpack(code, reason)) return bad;
+  return image.is_cubin() ? CUDA_SUCCESS : check_ptx_version(*code, reason);
+}
 
 }  // namespace
 
@@ -25,10 +32,10 @@ CUresult Instance::load(const Image &image, const std::shared_ptr<Context> &cont
                         std::shared_ptr<ManagedVariables> managed,
                         std::shared_ptr<Instance> *instance, std::string *reason) {
   std::string text;
-  if (CUresult bad = image.unpack(&text, reason)) return bad;
-  if (CUresult bad = check_ptx_version(text, reason)) return bad;
+  if (CUresult bad = code_of(image, &text, reason)) return bad;
   auto fresh = std::make_shared<Instance>();
   fresh->context_ = context;
+  fresh->empty_ = image.is_cubin();
   fresh->code_bytes_ = text.size();  // about as many as a GPU's instructions take
   Memory &memory = driver()->memory;
   int device = context->device().ordinal;
@@ -54,8 +61,10 @@ CUresult Instance::load(const Image &image, const std::shared_ptr<Context> &cont
     return base;
   };
   Status status;
-  fresh->program_ = Program::load(std::move(text), allocate, &status,
-                                  context->limit(CU_LIMIT_MALLOC_HEAP_SIZE), managed_are_there);
+  fresh->program_ = image.is_cubin() ? empty_program(text, allocate, managed_are_there, &status)
+                                     : Program::load(std::move(text), allocate, &status,
+                                                     context->limit(CU_LIMIT_MALLOC_HEAP_SIZE),
+                                                     managed_are_there);
   if (fresh->program_ && fresh->program_->uses_device_runtime()) {
     if (const uint64_t base = allocate(RuntimeMemory::kBytes, 256, Storage::kGlobal)) {
       fresh->runtime_memory_ = std::make_unique<RuntimeMemory>(base);
@@ -211,16 +220,15 @@ CUresult Library::catalogue(Program **program, std::string *reason) {
   }
   if (!contextless_) {
     std::string text;
-    CUresult bad = image.unpack(&text, reason);
-    if (!bad) bad = check_ptx_version(text, reason);
-    if (bad) return first_use(bad, *reason);
+    if (CUresult bad = code_of(image, &text, reason)) return first_use(bad, *reason);
     // Its variables are never used; they only need a place.
     auto allocate = [this](size_t size, size_t align, Storage) {
       auto &place = unplaced_.emplace_back(std::make_unique<uint8_t[]>(size + align));
       return round_up(reinterpret_cast<uint64_t>(place.get()), align ? align : 1);
     };
     Status status;
-    contextless_ = Program::load(std::move(text), allocate, &status);
+    contextless_ = image.is_cubin() ? empty_program(text, allocate, false, &status)
+                                    : Program::load(std::move(text), allocate, &status);
     if (!contextless_) {
       unplaced_.clear();
       *reason = status.message;

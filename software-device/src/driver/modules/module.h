@@ -93,6 +93,8 @@ class Instance : public std::enable_shared_from_this<Instance> {
   // Whether a kernel that a kernel wants and that cannot run is met for the first time.
   bool first_refusal(const Kernel &kernel);
   uint64_t module = 0;  // handle of the CUmodule
+  // Whether its kernels do nothing, as those of machine code: the engine does not know them.
+  bool empty() const { return empty_; }
   // Has its code on the device, where it takes memory. False: there is none for it.
   bool load_code();
 
@@ -104,6 +106,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   std::unique_ptr<RuntimeMemory> runtime_memory_;
   std::mutex mutex_;
   std::set<const Kernel *> refused_, used_;
+  bool empty_ = false;
   uint64_t code_bytes_ = 0;
   bool code_is_there_ = false;
   std::map<Kernel *, std::shared_ptr<Function>> functions_;

@@ -244,13 +244,15 @@ CUresult apply(const CUlaunchAttribute &attribute, LaunchRequest *request) {
 
 Work KernelTask::operation(Uses uses) {
   if (prepared.kernel->attributes().prints) context->note_prints();
-  auto work = std::make_shared<Operation>(context, Where::kEngine);
+  const bool empty = std::static_pointer_cast<Instance>(prepared.keep)->empty();
+  auto work = std::make_shared<Operation>(context, empty ? Where::kInline : Where::kEngine);
   auto self = std::static_pointer_cast<KernelTask>(shared_from_this());
   const Dim3 &grid = prepared.grid, &block = prepared.block;
   if (trace::on())
     work->span =
         trace::span("%s <<<%ux%ux%u, %ux%ux%u, %u>>>", prepared.kernel->name().c_str(), grid.x,
                     grid.y, grid.z, block.x, block.y, block.z, prepared.dynamic_shared);
+  if (empty) return work;
   if (uses == Uses::kOnce)
     work->run = [self](Operation &operation) {
       start(operation, std::move(self->prepared), std::move(self->succession));

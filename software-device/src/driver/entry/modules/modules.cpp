@@ -16,8 +16,8 @@ CUresult load(CUmodule *handle, const void *image, size_t limit, const JitLog &j
     std::string reason;
     const Device &device = context->device();
     auto module = std::make_shared<Module>();
-    CUresult result =
-        chosen.choose(image, limit, device.compute_major, device.compute_minor, &reason);
+    CUresult result = chosen.choose(image, limit, device.compute_major, device.compute_minor,
+                                    driver()->settings.traits.empty_cubins, &reason);
     if (result == CUDA_SUCCESS)
       result = Instance::load(chosen, context, nullptr, &module->instance, &reason);
     if (result != CUDA_SUCCESS) return report_load_failure(result, reason, jit);
