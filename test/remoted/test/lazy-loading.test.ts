@@ -23,7 +23,9 @@ t.test('look-ups that wait', { skip: noPrograms }, async (t) => {
   const env = { SOFTWARE_DEVICE_TRAITS: 'lazy-loading=waiting' };
   const server = await startServer({ env });
   t.teardown(() => server.stop());
-  for (const name of ['first-lookups', 'module-functions', 'host-functions', 'held-launches']) {
+  for (const name of [
+    ...['first-lookups', 'held-loads', 'module-functions', 'host-functions', 'held-launches'],
+  ]) {
     const here = await nativeOutcome(name, env);
     t.equal(here.code, 0, `natively: ${here.stderr}`);
     const { code, stdout } = await remoted(testProgram(name), server.address);

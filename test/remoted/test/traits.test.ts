@@ -15,7 +15,7 @@ const some = [
   ...['callbacks', 'graph-host-memory', 'graph-host-order', 'host-functions'],
   ...['managed-memory', 'mapped-memory', 'pinned-order'],
 ];
-const whole = [...few, ...some, 'many-threads', 'stream-values', 'waiting-threads'];
+const whole = [...few, ...some, 'held-loads', 'many-threads', 'stream-values', 'waiting-threads'];
 // Those that allocate, map and share memory, or count what is free.
 const memory = [
   ...['frees-while-running', 'frees-while-running-shared', 'ends-while-running', 'granularity'],
