@@ -853,6 +853,18 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       return handle_StreamMark(s, *q);
     }
+    case WIRE_ShareEnd: {
+      const auto *q = in.body<wire_ShareEnd>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_ShareEnd(s, *q);
+    }
+    case WIRE_ShareCheck: {
+      const auto *q = in.body<wire_ShareCheck>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_ShareCheck(s, *q);
+    }
     default:
       return s.violation("unknown command");
   }

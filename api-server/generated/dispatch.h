@@ -111,5 +111,7 @@ void handle_ModuleTake(Session &s, const wire_ModuleTake &q);
 void handle_PinnedMap(Session &s, const wire_PinnedMap &q);
 void handle_MemoryRoom(Session &s, const wire_MemoryRoom &q);
 void handle_StreamMark(Session &s, const wire_StreamMark &q);
+void handle_ShareEnd(Session &s, const wire_ShareEnd &q);
+void handle_ShareCheck(Session &s, const wire_ShareCheck &q);
 
 }  // namespace outboard

@@ -197,6 +197,7 @@ bool send_welcome(int fd, const Welcome &welcome) {
   body.number(14, 1);  // memory_room
   body.number(15, welcome.device.stream_operations);
   body.number(16, welcome.device.granularity);
+  body.number(17, 1);  // share_ends
   return send_answer(fd, 2, body.text());
 }
 

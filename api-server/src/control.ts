@@ -119,6 +119,8 @@ export interface Welcome {
   errorTexts?: boolean;
   /** Whether the guest may ask, near its limit, whether there is memory. */
   memoryRoom?: boolean;
+  /** Whether the guest may end share names, and ask whether one stands. */
+  shareEnds?: boolean;
   /** That a stream takes; 0: any number. */
   streamOperations?: number;
   /** Bytes that sizes and addresses of memory are multiples of; absent, 0: 2 MiB. */

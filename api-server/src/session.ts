@@ -108,6 +108,7 @@ export class SlotSession {
         pinnedMemory: this.#pinnedLimit,
         errorTexts: true,
         memoryRoom: true,
+        shareEnds: true,
         streamOperations: snapshot.streamOperations,
         granularity: snapshot.granularity,
       },

@@ -54,6 +54,7 @@ t.test('every answer comes back as it went', async (t) => {
     pinnedMemory: 1n << 28n,
     errorTexts: true,
     memoryRoom: true,
+    shareEnds: true,
     streamOperations: 1023,
     granularity: 65536n,
   };

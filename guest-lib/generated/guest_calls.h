@@ -2030,4 +2030,28 @@ static inline CUresult put_StreamMark(struct session *session, uint64_t stream, 
   return batch_end(session, stream);
 }
 
+static inline CUresult put_ShareEnd(struct session *session, uint64_t address, uint64_t offset, uint64_t length) {
+  struct wire_ShareEnd *frame = batch_begin(session, WIRE_ShareEnd, sizeof(struct wire_ShareEnd));
+  if (!frame) return guest_lost();
+  frame->address = address;
+  frame->offset = offset;
+  frame->length = length;
+  return batch_end(session, BATCH_NO_STREAM);
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_ShareCheck(struct session *session, uint64_t name0, uint64_t name1, uint64_t name2, uint64_t name3, uint64_t name4, uint64_t name5, uint64_t name6, uint64_t name7, struct answer *answer) {
+  struct wire_ShareCheck *frame = batch_ask(session, WIRE_ShareCheck, sizeof(struct wire_ShareCheck), answer);
+  if (!frame) return guest_lost();
+  frame->name0 = name0;
+  frame->name1 = name1;
+  frame->name2 = name2;
+  frame->name3 = name3;
+  frame->name4 = name4;
+  frame->name5 = name5;
+  frame->name6 = name6;
+  frame->name7 = name7;
+  return batch_wait(session, answer, sizeof(struct wire_ShareCheck_reply));
+}
+
 #endif

@@ -16,7 +16,8 @@
 #define FAILS(result, call) assert_int_equal((call), CUDA_ERROR_##result)
 
 static struct wire_MemoryExport asked;  // the last one
-static int exports, imports, acknowledged;
+static int exports, imports, acknowledged, ends, checks;
+static struct wire_ShareEnd ended;                    // the last one
 static uint64_t told_size, told_offset, told_length;  // of the memory imported next
 static _Atomic int32_t refusal;  // the server's thread reads it with every command
 
@@ -51,6 +52,13 @@ static _Bool play(struct server *server, const struct wire_header *h, void *cont
       break;
     case WIRE_Acknowledge:
       acknowledged++;
+      break;
+    case WIRE_ShareEnd:
+      ended = *(const struct wire_ShareEnd *)h;
+      ends++;
+      return 1;
+    case WIRE_ShareCheck:
+      checks++;
       break;
     default:
       return 0;
@@ -94,6 +102,105 @@ static void what_is_exported(void **state) {
   FAILS(INVALID_VALUE, cuIpcGetMemHandle(&handle, large + 5 * MIB));
   refusal = CUDA_ERROR_OPERATING_SYSTEM;
   FAILS(OPERATING_SYSTEM, cuIpcGetMemHandle(&handle, large));
+}
+
+// Frees what had a share name, and looks at what the server was told by when the call returned.
+#define ENDS(call, of, at, bytes)                           \
+  do {                                                      \
+    int before = ends, waits = acknowledged;                \
+    OK(call);                                               \
+    assert_int_equal(ends, before + 1);                     \
+    assert_int_equal(acknowledged, waits + 1);              \
+    assert_int_equal(ended.address, (of) & ~(GRANULE - 1)); \
+    assert_int_equal(ended.address + ended.offset, (at));   \
+    assert_int_equal(ended.length, (bytes));                \
+  } while (0)
+
+static void what_is_freed_has_no_name(void **state) {
+  (void)state;
+  session_start(64 * MIB, hook);
+  sessions[0].share_ends = 1;
+  CUdeviceptr small, beside, large, pooled, again;
+  CUipcMemHandle handle;
+  CUmemPoolPtrExportData data;
+  OK(cuMemAlloc_v2(&beside, 3000));
+  OK(cuMemAlloc_v2(&small, 3000));
+  OK(cuMemAlloc_v2(&large, 5 * MIB));
+  OK(cuIpcGetMemHandle(&handle, small));
+  OK(cuIpcGetMemHandle(&handle, small));
+  OK(cuIpcGetMemHandle(&handle, large));
+  OK(cuMemFree_v2(beside));
+  assert_int_equal(ends + acknowledged, 0);  // it was not shared
+  ENDS(cuMemFree_v2(small), small, small, 3000);
+  ENDS(cuMemFree_v2(large), large, large, 5 * MIB);
+  // What lies there next has nothing to do with it.
+  OK(cuMemAlloc_v2(&again, 3000));
+  OK(cuMemFree_v2(again));
+  assert_int_equal(ends, 2);
+
+  CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                               .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                               .location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}}};
+  CUmemoryPool pool;
+  OK(cuMemPoolCreate(&pool, &properties));
+  OK(cuMemAllocFromPoolAsync(&pooled, 1000, pool, NULL));
+  OK(cuMemPoolExportPointer(&data, pooled));
+  ENDS(cuMemFreeAsync(pooled, NULL), pooled, pooled, 1000);
+  OK(cuMemAllocFromPoolAsync(&again, 1000, pool, NULL));
+  OK(cuMemFreeAsync(again, NULL));
+  assert_int_equal(ends, 3);
+
+  CUcontext context;
+  OK(cuCtxCreate_v2(&context, 0, 0));
+  OK(cuMemAlloc_v2(&small, 3000));
+  OK(cuMemAlloc_v2(&large, 5 * MIB));
+  OK(cuIpcGetMemHandle(&handle, small));
+  OK(cuIpcGetMemHandle(&handle, large));
+  int waits = acknowledged;
+  OK(cuCtxDestroy_v2(context));
+  assert_int_equal(ends, 5);
+  assert_int_equal(acknowledged, waits + 1);  // for both
+
+  OK(cuMemAlloc_v2(&large, 5 * MIB));
+  OK(cuIpcGetMemHandle(&handle, large));
+  ENDS(cuDevicePrimaryCtxRelease_v2(0), large, large, 5 * MIB);
+}
+
+static void an_older_server_is_told_nothing(void **state) {
+  (void)state;
+  session_start(64 * MIB, hook);
+  CUdeviceptr memory, again;
+  CUipcMemHandle handle = {{1}};
+  OK(cuMemAlloc_v2(&memory, 3000));
+  OK(cuIpcGetMemHandle(&handle, memory));
+  OK(cuMemFree_v2(memory));
+  told_size = told_length = GRANULE;
+  OK(cuIpcOpenMemHandle_v2(&memory, handle, LAZY));
+  OK(cuIpcOpenMemHandle_v2(&again, handle, LAZY));
+  OK(cuCtxSynchronize());
+  assert_int_equal(ends + checks + acknowledged, 0);
+}
+
+static void what_is_open_is_asked_for_again(void **state) {
+  (void)state;
+  session_start(64 * MIB, hook);
+  sessions[0].share_ends = 1;
+  CUdeviceptr memory, again;
+  CUipcMemHandle handle = {{1}};
+  told_size = told_length = GRANULE;
+  OK(cuIpcOpenMemHandle_v2(&memory, handle, LAZY));
+  assert_int_equal(checks, 0);
+  OK(cuIpcOpenMemHandle_v2(&again, handle, LAZY));
+  assert_int_equal(checks, 1);
+  assert_int_equal(again, memory);
+  refusal = CUDA_ERROR_INVALID_HANDLE;
+  FAILS(INVALID_HANDLE, cuIpcOpenMemHandle_v2(&again, handle, LAZY));
+  refusal = 0;
+  assert_int_equal(imports, 1);
+  // It was opened twice.
+  OK(cuIpcCloseMemHandle(memory));
+  OK(cuIpcCloseMemHandle(memory));
+  FAILS(INVALID_VALUE, cuIpcCloseMemHandle(memory));
 }
 
 static void what_is_imported(void **state) {
@@ -231,6 +338,9 @@ static void events(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_exported),
+      cmocka_unit_test(what_is_freed_has_no_name),
+      cmocka_unit_test(an_older_server_is_told_nothing),
+      cmocka_unit_test(what_is_open_is_asked_for_again),
       cmocka_unit_test(what_is_imported),
       cmocka_unit_test(answers_that_make_no_sense),
       cmocka_unit_test(descriptors),

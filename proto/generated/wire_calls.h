@@ -114,9 +114,11 @@ enum wire_op {
   WIRE_PinnedMap = 1326,
   WIRE_MemoryRoom = 1327,
   WIRE_StreamMark = 1328,
+  WIRE_ShareEnd = 1329,
+  WIRE_ShareCheck = 1330,
 };
 
-#define WIRE_OP_COUNT 108
+#define WIRE_OP_COUNT 110
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -1453,6 +1455,33 @@ struct wire_StreamMark {
 };
 WIRE_CHECK(sizeof(struct wire_StreamMark) == 24, "wire_StreamMark");
 
+// ends the share name of a part of what one MemoryMap mapped, as MemoryExport named it, because the part was freed; who has opened it keeps it
+struct wire_ShareEnd {
+  struct wire_header header;
+  uint64_t address;
+  uint64_t offset;
+  uint64_t length;
+};
+WIRE_CHECK(sizeof(struct wire_ShareEnd) == 32, "wire_ShareEnd");
+
+// whether a share name still stands for something that this session may have
+struct wire_ShareCheck {
+  struct wire_request request;
+  uint64_t name0;
+  uint64_t name1;
+  uint64_t name2;
+  uint64_t name3;
+  uint64_t name4;
+  uint64_t name5;
+  uint64_t name6;
+  uint64_t name7;
+};
+WIRE_CHECK(sizeof(struct wire_ShareCheck) == 80, "wire_ShareCheck");
+struct wire_ShareCheck_reply {
+  struct wire_reply reply;
+};
+WIRE_CHECK(sizeof(struct wire_ShareCheck_reply) == 24, "wire_ShareCheck_reply");
+
 // For logs: X(op, name).
 #define WIRE_OPS(X) \
   X(1, cuCtxSetLimit) \
@@ -1563,6 +1592,8 @@ WIRE_CHECK(sizeof(struct wire_StreamMark) == 24, "wire_StreamMark");
   X(1326, PinnedMap) \
   X(1327, MemoryRoom) \
   X(1328, StreamMark) \
+  X(1329, ShareEnd) \
+  X(1330, ShareCheck) \
 
 
 #endif

@@ -402,6 +402,17 @@ static const struct wire_field wire_fields[] = {
   {"size", offsetof(struct wire_MemoryRoom, size), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
   {"stream", offsetof(struct wire_StreamMark, stream), 8, WIRE_ROLE_HANDLE, WIRE_KIND_STREAM},
   {"place", offsetof(struct wire_StreamMark, place), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"address", offsetof(struct wire_ShareEnd, address), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"offset", offsetof(struct wire_ShareEnd, offset), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"length", offsetof(struct wire_ShareEnd, length), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"name0", offsetof(struct wire_ShareCheck, name0), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"name1", offsetof(struct wire_ShareCheck, name1), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"name2", offsetof(struct wire_ShareCheck, name2), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"name3", offsetof(struct wire_ShareCheck, name3), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"name4", offsetof(struct wire_ShareCheck, name4), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"name5", offsetof(struct wire_ShareCheck, name5), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"name6", offsetof(struct wire_ShareCheck, name6), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"name7", offsetof(struct wire_ShareCheck, name7), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
 };
 
 static const struct wire_command wire_commands[WIRE_OP_COUNT] = {
@@ -513,6 +524,8 @@ static const struct wire_command wire_commands[WIRE_OP_COUNT] = {
   {"PinnedMap", WIRE_PinnedMap, sizeof(struct wire_PinnedMap), 361, 3, 0, 0, 0},
   {"MemoryRoom", WIRE_MemoryRoom, sizeof(struct wire_MemoryRoom), 364, 1, 0, 1, 0},
   {"StreamMark", WIRE_StreamMark, sizeof(struct wire_StreamMark), 365, 2, 0, 0, 0},
+  {"ShareEnd", WIRE_ShareEnd, sizeof(struct wire_ShareEnd), 367, 3, 0, 0, 0},
+  {"ShareCheck", WIRE_ShareCheck, sizeof(struct wire_ShareCheck), 370, 8, 0, 1, 0},
 };
 
 #endif

@@ -51,7 +51,7 @@ void handle_MemoryImport(Session &s, const wire_MemoryImport &q) {
     result = CUDA_ERROR_INVALID_CONTEXT;
   } else if (Offers::own().fetch(name, s.sharer(), &shared, &fd)) {
     if (shared.kind == Shared::kMemory && fd >= 0) {
-      result = s.memory().import(q.memory, shared.size, fd, name);
+      result = s.memory().import(q.memory, shared.size, fd, name, shared.memory);
     }
     if (fd >= 0) close(fd);
   }
@@ -62,6 +62,16 @@ void handle_MemoryImport(Session &s, const wire_MemoryImport &q) {
   }
   s.count_memory();
   s.answers().send(request, result, &reply.reply, sizeof reply);
+}
+
+// The memory itself ends when it is unmapped.
+void handle_ShareEnd(Session &s, const wire_ShareEnd &q) {
+  Offers::own().end(s.sharer().session, q.address, q.offset, q.length);
+}
+
+void handle_ShareCheck(Session &s, const wire_ShareCheck &q) {
+  const bool stands = Offers::own().is_offered(share_name_of(q), s.sharer());
+  s.answers().send(q.request.request, stands ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
 void handle_EventExport(Session &s, const wire_EventExport &q) {

@@ -106,8 +106,8 @@ class Memory {
   // `is_shareable`: the mapping gets other memory then.
   CUresult share_mapping(uint64_t address, uint64_t *size, int *fd);
   // Makes a piece of another session's memory, under a handle for which `create_misuse` returns
-  // null. `fd` stays the caller's.
-  CUresult import(uint64_t handle, uint64_t size, int fd, const ShareName &name);
+  // null. `number` is its owner's (Shared::memory). `fd` stays the caller's.
+  CUresult import(uint64_t handle, uint64_t size, int fd, const ShareName &name, uint64_t number);
 
   // ---- memory that the sessions of a program lend each other: peer_memory.cc.
 
@@ -191,6 +191,12 @@ class Memory {
     bool pinned = false;                   // it lies under pinned memory of the host
   };
 
+  // By what another session's memory came.
+  struct Origin {
+    ShareName name;
+    uint64_t memory;
+  };
+
   // A piece of memory that the guest manages itself.
   struct Physical {
     CUmemGenericAllocationHandle memory = 0;
@@ -198,8 +204,8 @@ class Memory {
     size_t mappings = 0;
     bool shareable = false;
     uint64_t handle = 0;
-    bool shared = false;                // there are share names for it
-    std::optional<ShareName> imported;  // it is another session's
+    bool shared = false;             // there are share names for it
+    std::optional<Origin> imported;  // it is another session's
     bool lendable = false;
     std::shared_ptr<Loan> loan = nullptr;
   };

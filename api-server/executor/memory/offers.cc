@@ -1,6 +1,7 @@
 #include "memory/offers.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -15,12 +16,13 @@ namespace {
 constexpr const char *kSocket = "shared";
 constexpr int kPatience = 2;  // seconds
 
-constexpr uint64_t kMagic = 0x3165726168536b4f;  // changes with the layout of what is said
+constexpr uint64_t kMagic = 0x3265726168536b4f;  // changes with the layout of what is said
 
 // What one process asks of another.
 struct Request {
   uint64_t magic;
   ShareName name;
+  uint64_t memory;  // not 0: asks for the memory of this number, whatever its names are
   CUuuid device;
   uint64_t tenant_length;
   char tenant[256];
@@ -32,7 +34,15 @@ struct Response {
   Shared shared;
 };
 
-bool same(const CUuuid &a, const CUuuid &b) { return memcmp(a.bytes, b.bytes, 16) == 0; }
+bool same(const Sharer &a, const Sharer &b) {
+  return a.tenant == b.tenant && memcmp(a.device.bytes, b.device.bytes, 16) == 0;
+}
+
+// A guest that has ended is known to have ended before its session has noticed.
+bool has_left(const Sharer &sharer) {
+  pollfd guest{sharer.connection, POLLRDHUP, 0};  // one below 0 is passed over
+  return poll(&guest, 1, 0) > 0;
+}
 
 }  // namespace
 
@@ -58,9 +68,19 @@ void Offers::answer(int connection) {
   Response response{};
   response.magic = kMagic;
   int fd = -1;
-  response.there = look_up(request.name, sharer, &response.shared, &fd);
+  response.there = request.memory ? look_up(request.memory, sharer)
+                                  : look_up(request.name, sharer, &response.shared, &fd);
   send_message(connection, &response, sizeof response, fd);
   close_fd(fd);
+}
+
+// With the lock held.
+uint64_t Offers::number_of(const Sharer &sharer, uint64_t key) {
+  for (const auto &[number, owned] : owned_) {
+    if (owned.sharer.session == sharer.session && owned.key == key) return number;
+  }
+  owned_[++last_number_] = {key, sharer};
+  return last_number_;
 }
 
 // The same is always offered under the same name.
@@ -85,12 +105,12 @@ std::optional<ShareName> Offers::offer(const Sharer &sharer, uint64_t key, const
     return std::nullopt;
   }
   offers_[name] = {shared, fd, sharer, key};
+  if (shared.kind == Shared::kMemory) offers_[name].shared.memory = number_of(sharer, key);
   return name;
 }
 
 template <class F>
-void Offers::withdraw_if(F f) {
-  std::lock_guard lock(mutex_);
+void Offers::end_if(F f) {
   for (auto at = offers_.begin(); at != offers_.end();) {
     if (f(at->second)) {
       close_fd(at->second.fd);
@@ -101,12 +121,37 @@ void Offers::withdraw_if(F f) {
   }
 }
 
+void Offers::end(uint64_t session, uint64_t key, uint64_t offset, uint64_t length) {
+  std::lock_guard lock(mutex_);
+  end_if([=](const Entry &o) {
+    return o.sharer.session == session && o.key == key && o.shared.kind == Shared::kMemory &&
+           o.shared.offset == offset && o.shared.length == length;
+  });
+}
+
+void Offers::end_all(uint64_t session) {
+  std::lock_guard lock(mutex_);
+  end_if([=](const Entry &o) { return o.sharer.session == session; });
+}
+
 void Offers::withdraw(uint64_t session, uint64_t key) {
-  withdraw_if([=](const Entry &o) { return o.sharer.session == session && o.key == key; });
+  std::lock_guard lock(mutex_);
+  end_if([=](const Entry &o) { return o.sharer.session == session && o.key == key; });
+  std::erase_if(owned_, [=](const auto &at) {
+    return at.second.sharer.session == session && at.second.key == key;
+  });
 }
 
 void Offers::withdraw_all(uint64_t session) {
-  withdraw_if([=](const Entry &o) { return o.sharer.session == session; });
+  std::lock_guard lock(mutex_);
+  end_if([=](const Entry &o) { return o.sharer.session == session; });
+  std::erase_if(owned_, [=](const auto &at) { return at.second.sharer.session == session; });
+}
+
+bool Offers::look_up(uint64_t memory, const Sharer &sharer) {
+  std::lock_guard lock(mutex_);
+  auto found = owned_.find(memory);
+  return found != owned_.end() && same(found->second.sharer, sharer);
 }
 
 bool Offers::look_up(const ShareName &name, const Sharer &sharer, Shared *shared, int *fd) {
@@ -114,9 +159,7 @@ bool Offers::look_up(const ShareName &name, const Sharer &sharer, Shared *shared
   auto found = offers_.find(name);
   if (found == offers_.end()) return false;
   const Entry &offer = found->second;
-  if (offer.sharer.tenant != sharer.tenant || !same(offer.sharer.device, sharer.device)) {
-    return false;
-  }
+  if (!same(offer.sharer, sharer) || has_left(offer.sharer)) return false;
   *shared = offer.shared;
   if (!fd || offer.fd < 0) return true;
   *fd = fcntl(offer.fd, F_DUPFD_CLOEXEC, 3);
@@ -125,14 +168,13 @@ bool Offers::look_up(const ShareName &name, const Sharer &sharer, Shared *shared
 
 bool Offers::is_own(const ShareName &name) const { return name.place() == listener_.place(); }
 
-bool Offers::fetch(const ShareName &name, const Sharer &sharer, Shared *shared, int *fd) {
-  *fd = -1;
-  if (name.words[0] != kMagic) return false;
-  if (is_own(name)) return look_up(name, sharer, shared, fd);
+bool Offers::ask(const ShareName &name, uint64_t memory, const Sharer &sharer, Shared *shared,
+                 int *fd) {
   Request request{};
   if (sharer.tenant.size() > sizeof request.tenant) return false;
   request.magic = kMagic;
   request.name = name;
+  request.memory = memory;
   request.device = sharer.device;
   request.tenant_length = sharer.tenant.size();
   memcpy(request.tenant, sharer.tenant.data(), sharer.tenant.size());
@@ -152,10 +194,25 @@ bool Offers::fetch(const ShareName &name, const Sharer &sharer, Shared *shared, 
   return there;
 }
 
+bool Offers::fetch(const ShareName &name, const Sharer &sharer, Shared *shared, int *fd) {
+  *fd = -1;
+  if (name.words[0] != kMagic) return false;
+  return is_own(name) ? look_up(name, sharer, shared, fd) : ask(name, 0, sharer, shared, fd);
+}
+
 bool Offers::is_offered(const ShareName &name, const Sharer &sharer) {
   Shared shared;
   int fd;
   const bool there = fetch(name, sharer, &shared, &fd);
+  close_fd(fd);
+  return there;
+}
+
+bool Offers::is_owned(const ShareName &name, uint64_t memory, const Sharer &sharer) {
+  if (is_own(name)) return look_up(memory, sharer);
+  Shared shared;
+  int fd = -1;
+  const bool there = ask(name, memory, sharer, &shared, &fd);
   close_fd(fd);
   return there;
 }

@@ -33,6 +33,9 @@ struct Shared {
   uint64_t offset = 0;
   uint64_t length = 0;
   CUipcEventHandle event = {};  // the driver's handle of an event
+  // The number of the memory, by which who has it asks whether it is still its owner's: it may have
+  // several names, and outlive all of them. Set where it is offered.
+  uint64_t memory = 0;
 };
 
 // A session that offers something, or asks for it.
@@ -40,6 +43,7 @@ struct Sharer {
   uint64_t session;
   std::string tenant;
   CUuuid device;
+  int connection = -1;  // to its guest, by which it is seen to have left
 };
 
 // Any thread.
@@ -53,7 +57,11 @@ class Offers {
   // on, whatever is returned. Nothing when the process has as many offers as it may, or the system
   // has no socket left.
   std::optional<ShareName> offer(const Sharer &sharer, uint64_t key, const Shared &shared, int fd);
-  // Ends a session's offers of that key.
+  // Ends the share names of a part of what the key says: that part was freed. Who has it keeps it.
+  void end(uint64_t session, uint64_t key, uint64_t offset, uint64_t length);
+  // Ends all share names of a session, whose guest has left.
+  void end_all(uint64_t session);
+  // Ends a session's offers of that key: names, and what has them.
   void withdraw(uint64_t session, uint64_t key);
   // Ends all offers of a session.
   void withdraw_all(uint64_t session);
@@ -66,6 +74,9 @@ class Offers {
   bool fetch(const ShareName &name, const Sharer &sharer, Shared *shared, int *fd);
   // Whether the share name still stands for something that this sharer may have.
   bool is_offered(const ShareName &name, const Sharer &sharer);
+  // Whether the memory that came by the share name, under this number, is still its owner's, who
+  // will overwrite it, whether or not the name stands.
+  bool is_owned(const ShareName &name, uint64_t memory, const Sharer &sharer);
 
  private:
   struct Entry {
@@ -75,14 +86,25 @@ class Offers {
     uint64_t key;
   };
 
+  // What has share names, or had some.
+  struct Owned {
+    uint64_t key;
+    Sharer sharer;
+  };
+
   Offers();
   void answer(int connection);
+  uint64_t number_of(const Sharer &sharer, uint64_t key);
+  bool look_up(uint64_t memory, const Sharer &sharer);
   bool look_up(const ShareName &name, const Sharer &sharer, Shared *shared, int *fd);
+  bool ask(const ShareName &name, uint64_t memory, const Sharer &sharer, Shared *shared, int *fd);
   template <class F>
-  void withdraw_if(F f);
+  void end_if(F f);
 
   std::mutex mutex_;
   std::map<ShareName, Entry> offers_;
+  std::map<uint64_t, Owned> owned_;  // by number
+  uint64_t last_number_ = 0;
   LocalListener listener_;
 };
 

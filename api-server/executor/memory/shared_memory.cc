@@ -78,7 +78,8 @@ CUresult Memory::exchange(uint64_t address, Range *range) {
   return scrub_apart(size, old);
 }
 
-CUresult Memory::import(uint64_t handle, uint64_t size, int fd, const ShareName &name) {
+CUresult Memory::import(uint64_t handle, uint64_t size, int fd, const ShareName &name,
+                        uint64_t number) {
   if (size % limits_.granule || size == 0) return CUDA_ERROR_INVALID_HANDLE;
   if (physical_count_ == session_limits.physicals || size > left()) return CUDA_ERROR_OUT_OF_MEMORY;
   CUmemGenericAllocationHandle memory;
@@ -86,7 +87,7 @@ CUresult Memory::import(uint64_t handle, uint64_t size, int fd, const ShareName 
   const CUresult result = driver_.cuMemImportFromShareableHandle(
       &memory, descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   if (result != CUDA_SUCCESS) return result;
-  physicals_.keep(handle, {memory, size, 0, false, handle, false, name});
+  physicals_.keep(handle, {memory, size, 0, false, handle, false, Origin{name, number}});
   ++physical_count_;
   // It keeps the other's memory alive, so it counts, here as there.
   mapped_ += size;
@@ -97,7 +98,7 @@ CUresult Memory::import(uint64_t handle, uint64_t size, int fd, const ShareName 
 CUresult Memory::drop(const Physical &physical) {
   if (physical.shared) Offers::own().withdraw(sharer_.session, physical.handle);
   if (!physical.imported) return scrub_apart(physical.size, physical.memory, physical.loan);
-  if (Offers::own().is_offered(*physical.imported, sharer_)) {
+  if (Offers::own().is_owned(physical.imported->name, physical.imported->memory, sharer_)) {
     return driver_.cuMemRelease(physical.memory);
   }
   taken_.fetch_add(physical.size, std::memory_order_relaxed);

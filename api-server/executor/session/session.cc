@@ -129,7 +129,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       image_room_(options.image_limit ? options.image_limit : device_->image_bytes()) {
   if (program_.group) hinder(Hindrance::kSeveralGpus);
   if (trace_) hinder(Hindrance::kRecording);
-  Sharer sharer{id_, options.tenant, {}};
+  Sharer sharer{id_, options.tenant, {}, fd_};
   CUdevice ordinal = 0;
   driver().cuDeviceGet(&ordinal, device_->ordinal());
   driver().cuDeviceGetUuid_v2(&sharer.device, ordinal);

@@ -218,6 +218,7 @@ bool Session::release() {
 // front of the gate. What has got none when patience is over ends with the process.
 SessionEnd Session::reap() {
   watch();
+  Offers::own().end_all(id_);
   if (on_closing_) on_closing_();
   left_alone_.store(true);
   answers_.hurry();

@@ -2,6 +2,7 @@
 // it is offered; and what is left of it.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -143,6 +144,70 @@ TEST(mapped_memory_becomes_shareable) {
   // Given up, it is not to be had any more.
   w.guest.unmap(at, 2 * kGranule);
   CHECK_EQUAL(import(w, memory(2), words, true).reply.result, CUDA_ERROR_INVALID_HANDLE);
+}
+
+// A part that is freed loses its name; what lies beside it in the same mapping does not, and stays
+// its owner's, who overwrites it later.
+TEST(a_share_ends_with_what_it_named) {
+  World w;
+  const uint64_t at = World::base();
+  w.guest.map(at, kGranule);
+  const Words first = words_of(export_mapping(w, at, kGranule, 0, 512));
+  const Words beside = words_of(export_mapping(w, at, kGranule, 512, 512));
+  const auto stands = [&](const Words &words) {
+    wire_ShareCheck q{};
+    memcpy(&q.name0, words.data(), sizeof words);
+    return w.guest.call(WIRE_ShareCheck, q).reply.result == CUDA_SUCCESS;
+  };
+  const auto end = [&](uint64_t address, uint64_t offset, uint64_t length) {
+    wire_ShareEnd q{};
+    q.address = address;
+    q.offset = offset;
+    q.length = length;
+    w.guest.put(WIRE_ShareEnd, q);
+  };
+  CHECK_EQUAL(import(w, memory(1), first, true).reply.result, CUDA_SUCCESS);
+  CHECK(stands(first) && stands(beside) && !stands(Words{}));
+  // None of these is what a name stands for.
+  end(at + kGranule, 0, 512);
+  end(at, 0, 511);
+  end(at, 1024, 512);
+  end(UINT64_MAX, UINT64_MAX, UINT64_MAX);
+  CHECK(stands(first) && stands(beside));
+  end(at, 0, 512);
+  CHECK(!stands(first) && stands(beside));
+  CHECK_EQUAL(import(w, memory(2), first, true).reply.result, CUDA_ERROR_INVALID_HANDLE);
+  // What comes there next has a name of its own.
+  const Words anew = words_of(export_mapping(w, at, kGranule, 0, 512));
+  CHECK(anew != first && stands(anew) && !stands(first));
+  end(at, 0, 512);
+  end(at, 512, 512);
+  // Who lets go of memory without a name leaves it as it is while its owner has it.
+  w.guest.upload(at + 100, "stays");
+  wire_MemoryRelease release{};
+  release.memory = memory(1);
+  w.guest.put(WIRE_MemoryRelease, release);
+  w.guest.synchronize();
+  CHECK_EQUAL(w.guest.download(at + 100, 5), "stays");
+}
+
+// Before its session has noticed that the guest has left.
+TEST(who_has_left_offers_nothing) {
+  int pair[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+  Sharer left = sharer("a");
+  left.connection = pair[0];
+  Shared shared;
+  shared.kind = Shared::kMemory;
+  shared.size = shared.length = 4096;
+  Offers &own = Offers::own();
+  const int fd = memfd_create("shared", MFD_CLOEXEC);
+  const std::optional<ShareName> name = own.offer(left, 8, shared, fd);
+  CHECK(name && own.is_offered(*name, sharer("a")));
+  close(pair[1]);
+  CHECK(!own.is_offered(*name, sharer("a")));
+  own.withdraw_all(left.session);
+  close(pair[0]);
 }
 
 TEST(what_cannot_be_shared) {

@@ -123,6 +123,7 @@ uint64_t FrameMaker::value(const wire_command &command, const wire_field &field)
   if (named(field, {"channels", "own_channels"})) return random_.one_of({1, 2, 4});
   if (named(field, {"name0"})) {
     return strcmp(command.name, "MemoryImport") == 0  ? kStandInMemory
+           : strcmp(command.name, "ShareCheck") == 0  ? kStandInMemory
            : strcmp(command.name, "EventImport") == 0 ? kStandInEvent
                                                       : kStandInPeer;
   }
@@ -366,6 +367,9 @@ std::vector<std::string> FrameMaker::make(const wire_command &command) {
       case WIRE_PeerLend:
       case WIRE_MemoryExport:
         before(WIRE_MemoryMap);
+        break;
+      case WIRE_ShareEnd:
+        before(WIRE_MemoryExport);
         break;
       case WIRE_PeerMap:
         before(WIRE_PeerJoin);

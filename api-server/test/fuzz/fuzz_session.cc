@@ -121,6 +121,7 @@ void put_names(std::vector<uint8_t> &input, const Names &names) {
   walk_frames(input.data(), input.size(), [&](const wire_header &header, size_t at) {
     size_t place = 0;
     if (header.op == WIRE_MemoryImport) place = offsetof(wire_MemoryImport, name0);
+    if (header.op == WIRE_ShareCheck) place = offsetof(wire_ShareCheck, name0);
     if (header.op == WIRE_EventImport) place = offsetof(wire_EventImport, name0);
     if (header.op == WIRE_PeerJoin) place = offsetof(wire_PeerJoin, name0);
     if (!place || header.size < place + sizeof(Words)) return true;

@@ -269,6 +269,11 @@ corpus = {
               frame("MemoryAccess", "QQII", WINDOW, GRANULE, 3, 0) + download(2, WINDOW, 64) +
               frame("EventImport", "QQ8Q", 3, EVENT, EVENT_TOKEN, *[0] * 7) +
               frame("cuEventRecord", "QQ", EVENT, 0) + synchronize(4),
+    "share-ends": map_() + frame("MemoryExport", "QQQQQQ", 1, 0, WINDOW, GRANULE, 512, 512) +
+                  frame("ShareEnd", "QQQ", WINDOW, 512, 512) +
+                  frame("ShareEnd", "QQQ", WINDOW, (1 << 64) - 1, (1 << 64) - 1) +
+                  frame("ShareCheck", "Q8Q", 2, MEMORY_TOKEN, *[0] * 7) +
+                  frame("ShareCheck", "Q8Q", 3, *[0] * 8) + unmap() + synchronize(4),
     "peers": map_() + frame("PeerOffer", "Q", 1) + frame("PeerLend", "QQQ", WINDOW, GRANULE, 1) +
              frame("PeerJoin", "QII8Q", 2, 0, 0, PEER_TOKEN, *[0] * 7) +
              frame("PeerMap", "QQQII", LENT, GRANULE, 1, 0, 3) +

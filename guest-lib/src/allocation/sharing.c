@@ -121,13 +121,24 @@ static CUresult import_physical(_Bool own, const struct share_name *share_name,
   return result;
 }
 
+// Whether the server that has given a share name says that it still stands.
+static CUresult check_name(struct session *session, const struct share_name *t) {
+  if (!session->share_ends) return CUDA_SUCCESS;
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_ShareCheck(session, SHARE_NAME_ARGUMENTS(*t), &answer);
+  result = answer_own_result(result, &answer);
+  answer_free(&answer);
+  return result;
+}
+
 // ---- memory by handles -------------------------------------------------------------------------
 
 CUresult sharing_offer(const struct allocation *wanted, struct share_name *share_name) {
   struct allocation found;
   struct holding whole = {0};
   pthread_mutex_lock(&memory_lock);
-  if (memory_find_locked(wanted->address, &found) && found.id == wanted->id)
+  if (memory_find_locked(wanted->address, &found) && memory_name(found.address, wanted->id))
     whole = *window_at(wanted->address);
   pthread_mutex_unlock(&memory_lock);
   if (!whole.size) return CUDA_ERROR_INVALID_VALUE;
@@ -186,18 +197,32 @@ static CUresult map_import(const struct share_name *share_name, uint64_t pool,
   return result;
 }
 
+// What the current context has by a share name, or NULL. The caller holds the memory lock.
+static struct import *import_named(const struct share_name *share_name) {
+  struct import *import = imports;
+  while (import && (memcmp(&import->share_name, share_name, sizeof *share_name) != 0 ||
+                    import->context != context_current_handle()))
+    import = import->next;
+  return import;
+}
+
 CUresult sharing_open(const struct share_name *share_name, uint64_t pool, CUdeviceptr *out) {
   pthread_mutex_lock(&memory_lock);
-  for (struct import *import = imports; import; import = import->next) {
-    if (memcmp(&import->share_name, share_name, sizeof *share_name) != 0 ||
-        import->context != context_current_handle())
-      continue;
-    import->opened++;
-    *out = import->address;
-    pthread_mutex_unlock(&memory_lock);
-    return CUDA_SUCCESS;
-  }
+  const _Bool known = import_named(share_name) != NULL;
   pthread_mutex_unlock(&memory_lock);
+  if (known) {
+    // What is open here may have been freed there, and then has no name any more.
+    CUresult result = check_name(session_here(), share_name);
+    if (result) return result;
+    pthread_mutex_lock(&memory_lock);
+    struct import *import = import_named(share_name);
+    if (import) {
+      import->opened++;
+      *out = import->address;
+    }
+    pthread_mutex_unlock(&memory_lock);
+    if (import) return CUDA_SUCCESS;
+  }
   struct physical *physical;
   struct imported imported;
   CUresult result = import_physical(0, share_name, &physical, &imported);

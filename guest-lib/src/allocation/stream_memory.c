@@ -12,6 +12,7 @@
 #include "guest_calls.h"
 #include "memory/limit.h"
 #include "memory/memory_range.h"
+#include "memory/share_end.h"
 #include "session/context.h"
 #include "session/handle.h"
 #include "session/session.h"
@@ -228,5 +229,6 @@ CUresult guest_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread
   }
   pool_release_settled();
   pthread_mutex_unlock(&memory_lock);
+  share_ends_await();
   return result;
 }

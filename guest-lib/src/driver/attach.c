@@ -219,6 +219,7 @@ static CUresult take_welcome(struct session *session, const struct config *confi
   if (!expected_told(session, welcome)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (welcome->region) region_offered(session);
   session->stream_operations = welcome->stream_operations;
+  session->share_ends = welcome->share_ends;
   if (welcome->error_texts) error_text_offered(session);
   static struct device devices[DEVICES_MAX];
   control_devices(welcome, devices);

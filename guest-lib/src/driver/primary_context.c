@@ -134,6 +134,8 @@ CUresult guest_cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
   if (!result && --context->retained == 0) {
     context->was_released = 1;
     set_inactive(context, 1);
+    // But nobody opens any of it from now on.
+    memory_unname_all(session_of_device(dev));
   }
   pthread_mutex_unlock(&lock);
   return result;

@@ -8,6 +8,7 @@
 #include "memory/internal.h"
 #include "memory/peer.h"
 #include "memory/pool_hooks.h"
+#include "memory/share_end.h"
 #include "memory/window.h"
 #include "pages/backing.h"
 #include "pages/page_ranges.h"
@@ -30,7 +31,8 @@ struct record {
   uint64_t size;  // as asked for; 0 when freed
   uint64_t context;
   uint64_t pool;
-  uint64_t id;
+  uint64_t id : 63;
+  uint64_t shared : 1;  // it has a share name
 };
 
 struct block {
@@ -261,6 +263,22 @@ static struct record *record_at(uint64_t address) {
   return record->size ? record : NULL;
 }
 
+// Ends the name by which other processes may open an allocation, where it has one.
+static void unname(const struct block *block, struct record *record, uint64_t address) {
+  if (!record->shared) return;
+  record->shared = 0;
+  block->holding.session->shared_count--;
+  share_end(&block->holding, address, record->size);
+}
+
+_Bool memory_name(uint64_t address, uint64_t id) {
+  struct record *record = record_at(address);
+  if (!record || record->id != id) return 0;
+  if (!record->shared) block_at(address)->holding.session->shared_count++;
+  record->shared = 1;
+  return 1;
+}
+
 CUresult memory_leave(uint64_t address, uint64_t *capacity) {
   struct record *record = record_at(address);
   if (!record) return CUDA_ERROR_INVALID_VALUE;
@@ -268,6 +286,7 @@ CUresult memory_leave(uint64_t address, uint64_t *capacity) {
   // It may be freed on a stream of another device.
   struct session *session = block->holding.session;
   memory_pools->count_free(record->pool, record->size);
+  unname(block, record, address);
   record->size = 0;
   if (block->small) {
     unsigned at = (unsigned)((address - block->holding.address) / UNIT);
@@ -284,7 +303,7 @@ CUresult memory_leave(uint64_t address, uint64_t *capacity) {
 void memory_return(struct session *session, uint64_t address, uint64_t size, uint64_t context,
                    uint64_t pool) {
   struct block *block = block_at(address);
-  struct record record = {size, context, pool, memory_next_id()};
+  struct record record = {size, context, pool, memory_next_id(), 0};
   if (block->small) {
     unsigned at = (unsigned)((address - block->holding.address) / UNIT);
     count_units(session, block->small, 0, -(int)units_at(block->small, at));
@@ -327,7 +346,7 @@ uint64_t memory_capacity(uint64_t size) {
 static CUresult allocate(struct session *session, uint64_t size, int device, uint64_t context,
                          uint64_t pool, enum allocation_kind kind, uint64_t *address) {
   memory_release_settled(session);
-  struct record record = {size, context, pool, memory_next_id()};
+  struct record record = {size, context, pool, memory_next_id(), 0};
   if (size <= small_max()) return allocate_small(session, size, device, kind, &record, address);
   if (size > memory_limit(session)) return CUDA_ERROR_OUT_OF_MEMORY;
   struct block *block;
@@ -372,6 +391,7 @@ CUresult memory_free(uint64_t address) {
   // The stacks of the next kernel may need what is free now.
   if (!result && near) guest_async_error(session, memory_make_room(session));
   pthread_mutex_unlock(&memory_lock);
+  share_ends_await();
   return result;
 }
 
@@ -478,6 +498,7 @@ static void forget(struct holding *holding, void *session) {
 void memory_forget_all(struct session *session) {
   pthread_mutex_lock(&memory_lock);
   window_each(session, forget, session);
+  session->shared_count = 0;
   memory_forget_leaving(session);
   variables_forget_all(session);
   memory_pools->forget_all(session);
@@ -505,6 +526,25 @@ void memory_destroy_of(struct session *session, uint64_t context) {
   pthread_mutex_lock(&memory_lock);
   window_each(session, destroy_in, &context);
   pthread_mutex_unlock(&memory_lock);
+  share_ends_await();
+}
+
+static void unname_in(struct holding *holding, void *unused) {
+  (void)unused;
+  const uint64_t start = holding->address;
+  struct block *block = block_at(start);
+  if (!block) return;
+  if (!block->small) return unname(block, &block->record, start);
+  for (unsigned u = 0; u < units_per_block(); u++)
+    if (block->small->units[u] == 1)
+      unname(block, &block->small->records[u], start + (uint64_t)u * UNIT);
+}
+
+void memory_unname_all(struct session *session) {
+  pthread_mutex_lock(&memory_lock);
+  if (session->shared_count) window_each(session, unname_in, NULL);
+  pthread_mutex_unlock(&memory_lock);
+  share_ends_await();
 }
 
 // ---- entry points ------------------------------------------------------------------------------

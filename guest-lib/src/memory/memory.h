@@ -62,6 +62,9 @@ uint64_t memory_capacity(uint64_t size);
 // may still use it, until memory_release or memory_return. Sets *capacity to how large an
 // allocation could be there. CUDA_ERROR_INVALID_VALUE when no allocation begins there.
 CUresult memory_leave(uint64_t address, uint64_t *capacity);
+// Notes that the plain allocation that begins at `address` gets a share name, which ends when it is
+// freed. False when none begins there that has this id.
+_Bool memory_name(uint64_t address, uint64_t id);
 // Makes what memory_leave took an allocation again, of any size up to its capacity. `session` is
 // the one whose server has it.
 void memory_return(struct session *session, uint64_t address, uint64_t size, uint64_t context,
@@ -78,7 +81,7 @@ CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *ad
 // Frees the allocation that begins at `address`. Its memory is released once all work sent until
 // now is known to be done. CUDA_ERROR_INVALID_VALUE when no allocation begins there,
 // CUDA_ERROR_OUT_OF_MEMORY when there is no memory to note it. The thread is in its session from
-// now on.
+// now on. What had a share name has none when this returns.
 CUresult memory_free(uint64_t address);
 // To be called before work of the session may use what is at `address`: managed memory that its
 // device does not reach moves there, once the work of the other session is done; for anything else
@@ -94,5 +97,7 @@ void memory_tell(struct session *session, uint64_t *unused, uint64_t *total);
 void memory_forget_all(struct session *session);
 // Frees what was allocated in a created context of the session, which ends.
 void memory_destroy_of(struct session *session, uint64_t context);
+// Ends all share names of the session's allocations, whose context is released.
+void memory_unname_all(struct session *session);
 
 #endif

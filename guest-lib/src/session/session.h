@@ -52,6 +52,8 @@ struct session {
   // memory/
   struct budget *budget;  // limits, and what is freed but may still be used (limit.c)
   struct block *spare;    // an empty block for small allocations, or NULL (memory.c)
+  _Bool share_ends;       // ShareEnd and ShareCheck are understood (share_end.h)
+  unsigned shared_count;  // allocations that have a share name; under the memory lock (memory.c)
   // Sets of other sessions, a bit each (peer.c): those whose devices may use this one's plain
   // memory, which changes under the memory lock; those whose processes on the server know this
   // one's, so that peer_lend may follow; those for which that was tried.

@@ -14,6 +14,7 @@
 #include "streams/recorder.h"
 #include "streams/room.h"
 #include "streams/stream.h"
+#include "wire/acknowledge.h"
 #include "wire/answer.h"
 #include "wire/batch.h"
 #include "wire/enter.h"
@@ -172,19 +173,6 @@ CUresult event_check_untimed(CUevent hEvent) {
   return event->flags & CU_EVENT_DISABLE_TIMING ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-// Returns when the server has taken up all that was sent.
-static CUresult acknowledge(struct session *session) {
-  struct answer answer;
-  answer_init(&answer);
-  CUresult result = ask_Acknowledge(session, &answer);
-  if (!guest_is_lost() && result) {
-    guest_async_error(session, result);  // of work before
-    result = CUDA_SUCCESS;
-  }
-  answer_free(&answer);
-  return result;
-}
-
 CUresult guest_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags,
                                       int per_thread) {
   uint64_t wire;
@@ -203,7 +191,7 @@ CUresult guest_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned
   result = put_cuEventRecord(session_here(), handle_of(hEvent), wire);
   event_note_recorded(event, wire);
   // When this returns, another process may wait for it and must not find it unrecorded.
-  return result || !is_shared(event) ? result : acknowledge(session_here());
+  return result || !is_shared(event) ? result : server_acknowledge(session_here());
 }
 
 CUresult event_record_all(CUevent hEvent, uint64_t context) {
@@ -214,7 +202,7 @@ CUresult event_record_all(CUevent hEvent, uint64_t context) {
   // The event is of no stream in particular, so that what settles one stream says nothing of it.
   atomic_store(&event->stream, BATCH_NO_STREAM);
   atomic_store(&event->recorded, batch_sequence(session));
-  return result || !is_shared(event) ? result : acknowledge(session);
+  return result || !is_shared(event) ? result : server_acknowledge(session);
 }
 
 CUresult guest_cuEventRecord(CUevent hEvent, CUstream hStream, int per_thread) {

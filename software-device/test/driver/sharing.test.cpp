@@ -231,6 +231,16 @@ void second_pool() {
   DONE(cuMemPoolDestroy(pool));
 }
 
+// Says of each handle what opening it brings, and keeps open what it can.
+void second_opener() {
+  CUipcMemHandle handle;
+  while (receive(kSocket, &handle)) {
+    CUdeviceptr address;
+    send_value(kSocket,
+               cuIpcOpenMemHandle_v2(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+  }
+}
+
 int second(const char *role) {
   DONE(static_cast<CUresult>(use_primary(nullptr)));
   struct {
@@ -238,7 +248,8 @@ int second(const char *role) {
     void (*play)();
   } roles[] = {{"memory", second_memory},         {"exporter", second_exporter},
                {"event", second_event},           {"dying", second_dies_while_recording},
-               {"allocation", second_allocation}, {"pool", second_pool}};
+               {"allocation", second_allocation}, {"pool", second_pool},
+               {"opener", second_opener}};
   for (auto &one : roles)
     if (strcmp(one.name, role) == 0) {
       one.play();
@@ -299,6 +310,48 @@ void handles_that_lead_nowhere(void **) {
   EXPECT(CUDA_ERROR_INVALID_VALUE,
          cuIpcGetMemHandle(&handle, reinterpret_cast<CUdeviceptr>(pinned)));
   OK(cuMemFreeHost(pinned));
+}
+
+CUresult opened(const Peer &peer, const CUipcMemHandle &handle) {
+  CUresult result;
+  send_value(peer.socket, handle);
+  assert_true(receive(peer.socket, &result));
+  return result;
+}
+
+// From the call on that frees it, whatever work still uses it, and whoever has it open.
+void what_is_freed_has_no_handle(void **) {
+  Peer peer = start("opener");
+  CUdeviceptr address, anew;
+  CUipcMemHandle handle, other;
+  CUstream stream;
+  OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  OK(cuMemAlloc_v2(&address, 3000));
+  OK(cuIpcGetMemHandle(&handle, address));
+  EXPECT(CUDA_SUCCESS, opened(peer, handle));
+  Gate gate;
+  gate.hold(stream);
+  OK(cuMemsetD32Async(address, 1, 1, stream));
+  OK(cuMemFreeAsync(address, stream));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, opened(peer, handle));
+  gate.open();
+  OK(cuStreamSynchronize(stream));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, opened(peer, handle));
+  OK(cuMemAlloc_v2(&anew, 3000));
+  OK(cuIpcGetMemHandle(&other, anew));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, opened(peer, handle));
+  EXPECT(CUDA_SUCCESS, opened(peer, other));
+  OK(cuMemFree_v2(anew));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, opened(peer, other));
+  CUcontext context;
+  OK(cuCtxCreate_v2(&context, 0, 0));
+  OK(cuMemAlloc_v2(&address, 3 << 20));
+  OK(cuIpcGetMemHandle(&handle, address));
+  EXPECT(CUDA_SUCCESS, opened(peer, handle));
+  OK(cuCtxDestroy_v2(context));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, opened(peer, handle));
+  OK(cuStreamDestroy_v2(stream));
+  end(peer);
 }
 
 void events_order_two_processes(void **) {
@@ -470,6 +523,7 @@ int main(int count, char **arguments) {
   const CMUnitTest tests[] = {
       TEST(memory_is_one),
       TEST(handles_that_lead_nowhere),
+      TEST(what_is_freed_has_no_handle),
       TEST(events_order_two_processes),
       TEST(a_recorder_may_die),
       TEST(allocations_travel_as_descriptors),

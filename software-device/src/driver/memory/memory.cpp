@@ -201,6 +201,7 @@ std::shared_ptr<Region> Memory::remove(uint64_t base,
   if (found == regions_.end() || !fits(*found->second)) return nullptr;
   std::shared_ptr<Region> region = std::move(found->second);
   regions_.erase(found);
+  region->share = nullptr;  // work may use it for a while, but nobody opens it any more
   leaving_.emplace(base, region);
   removals_.fetch_add(1, std::memory_order_relaxed);
   return region;

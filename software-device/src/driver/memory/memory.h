@@ -109,8 +109,8 @@ class Memory {
   int register_host(uint64_t base, uint64_t size, uint64_t context, unsigned flags);
 
   // Takes the region that begins at `base` off the books, if `fits` agrees: no new copy finds it
-  // any more. Give it to `destroy` when the work that may use it is done: until then kernels do as
-  // ever. Work that was queued with it keeps it mapped meanwhile.
+  // any more, and no other process opens it. Give it to `destroy` when the work that may use it is
+  // done: until then kernels do as ever. Work that was queued with it keeps it mapped meanwhile.
   std::shared_ptr<Region> remove(uint64_t base, const std::function<bool(const Region &)> &fits);
 
   // Ends a removed region. `settle` is called after closing it to kernels. It is unmapped when
