@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "base/thread.h"
 #include "driver/companion.h"
 #include "driver/release.h"
@@ -82,7 +83,7 @@ static void serve(int fd) {
 static void *listen_for_supervisor(void *unused) {
   (void)unused;
   for (;;) {
-    int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+    int fd = descriptor_above(accept4(listening, NULL, NULL, SOCK_CLOEXEC));
     if (fd >= 0) {
       if (is_of_this_user(fd)) serve(fd);
       close(fd);
@@ -101,13 +102,13 @@ static void in_child(void) {
 
 // 0, or an errno value. The name is free: no other process has our number.
 static int open_at(const struct sockaddr_un *address) {
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int fd = descriptor_above(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (fd < 0) return errno;
   unlink(address->sun_path);
   listening = fd;
   int error = bind(fd, (const struct sockaddr *)address, sizeof *address) || listen(fd, BACKLOG)
                   ? errno
-                  : thread_start(listen_for_supervisor, NULL, 128 << 10);
+                  : thread_start(listen_for_supervisor, NULL);
   if (!error) {
     pthread_atfork(NULL, NULL, in_child);
     return 0;
