@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -192,12 +194,41 @@ static void programs_may_ask_for_lines(void **state) {
                    CUDA_ERROR_INVALID_VALUE);
 }
 
+// A program that writes nothing there would not know why it ends.
+static void who_reads_the_log_may_go(void **state) {
+  (void)state;
+  int status;
+  const pid_t child = fork();
+  if (child == 0) {
+    int ends[2];
+    if (pipe(ends)) _exit(1);
+    dup2(ends[1], 2);
+    close(ends[0]);
+    log_configure("info");
+    errno = 42;
+    log_error("nobody reads this");
+    if (errno != 42) _exit(2);
+    // The program's own signal waits on.
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    raise(SIGPIPE);
+    log_error("nor this");
+    sigpending(&set);
+    _exit(sigismember(&set, SIGPIPE) ? 0 : 3);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(silent_by_default),           cmocka_unit_test(levels),
       cmocka_unit_test(a_line_says_who_and_when),    cmocka_unit_test(long_lines_are_cut),
       cmocka_unit_test(errno_is_the_programs),       cmocka_unit_test(bad_values),
       cmocka_unit_test(lines_of_threads_do_not_mix), cmocka_unit_test(programs_may_ask_for_lines),
+      cmocka_unit_test(who_reads_the_log_may_go),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +54,58 @@ static void only_changes_travel_in_one_message(void **state) {
   device_takes_over();
   assert_int_equal(server_count(server, WIRE_PagesUpload), 1);
   assert_int_equal(server_count(server, WIRE_PagesFetch), 0);
+}
+
+// Descriptors of the file that memory shared with the device lies in.
+static int count_files_of_ours(void) {
+  char link[64], target[64];
+  int count = 0;
+  for (int fd = 0; fd < 256; fd++) {
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, target, sizeof target - 1);
+    target[length > 0 ? length : 0] = 0;
+    count += strstr(target, "memfd:outboard ") != NULL;
+  }
+  return count;
+}
+
+// It would keep the parent's memory, for as long as it lives.
+static void a_child_has_no_file_of_it(void **state) {
+  (void)state;
+  start();
+  assert_int_equal(count_files_of_ours(), 1);
+  int status;
+  const pid_t child = fork();
+  if (child == 0) _exit(count_files_of_ours());
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  assert_int_equal(count_files_of_ours(), 1);
+  // The parent goes on with it.
+  memory[5] = 1;
+  device_takes_over();
+  assert_int_equal(*on_device(5), 1);
+}
+
+// Of files, which memory that host and device share is otherwise.
+static void a_limit_of_files_is_none_of_memory(void **state) {
+  (void)state;
+  server = session_start(64 * MIB, no_hook);
+  struct rlimit limit;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  limit.rlim_cur = PAGE;
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  CUdeviceptr address;
+  assert_int_equal(cuMemAllocManaged(&address, SIZE, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+  memory = (unsigned char *)(uintptr_t)address;
+  for (int i = 0; i < 3; i++) memory[i * MIB + 5] = (unsigned char)(i + 1);
+  device_takes_over();
+  for (int i = 0; i < 3; i++) assert_int_equal(*on_device(i * MIB + 5), i + 1);
+  *on_device(MIB + 5) = 77;
+  assert_int_equal(memory[MIB + 5], 77);
+  assert_int_equal(cuMemFree_v2(address), CUDA_SUCCESS);
+  sigset_t pending;
+  assert_int_equal(sigpending(&pending), 0);
+  assert_int_equal(sigismember(&pending, SIGXFSZ), 0);
 }
 
 static void a_touch_brings_the_neighbours(void **state) {
@@ -213,6 +267,8 @@ static void advice_is_kept(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(only_changes_travel_in_one_message),
+      cmocka_unit_test(a_limit_of_files_is_none_of_memory),
+      cmocka_unit_test(a_child_has_no_file_of_it),
       cmocka_unit_test(a_touch_brings_the_neighbours),
       cmocka_unit_test(a_change_of_what_the_device_has),
       cmocka_unit_test(touches_that_follow_one_another_bring_more),

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "abi_descriptor.h"
+#include "abi_signals.h"
 #include "base/place.h"
 #include "setup/clock.h"
 #include "setup/environment.h"
@@ -42,8 +43,11 @@ static void write_line(const char *text, size_t length) {
   char line[1100];
   int size = snprintf(line, sizeof line, "outboard: %.*s\n", (int)length, text);
   // One write, so that lines of threads and processes do not mix.
+  struct abi_held_signal held;
+  abi_signal_hold(&held, SIGPIPE);
   ssize_t done = write(2, line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1);
   (void)done;
+  abi_signal_release(&held);
 }
 
 // Without a folder to note it in it is said again and again rather than never.

@@ -1,6 +1,7 @@
 #include "pages/backing.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "abi_descriptor.h"
+#include "abi_signals.h"
 #include "setup/log.h"
 
 static uint64_t base, extent;
@@ -21,33 +23,55 @@ void backing_start(uint64_t window_base, uint64_t window_size) {
   extent = window_size;
 }
 
-// One file without a name, as long as the window and as empty as it is.
-static _Bool make(void) {
-  if (second) return 1;
+// There may be none; and the program may have closed it, as programs do that close all, and opened
+// another.
+static _Bool still_open(void) {
   struct stat info;
+  return fstat(file, &info) == 0 && info.st_dev == file_device && info.st_ino == file_number;
+}
+
+// A child has no use for it, and would keep what its parent had there.
+static void in_child(void) {
+  if (still_open()) close(file);
+  file = -1;
+}
+
+// One file without a name, as long as the window and as empty as it is. There may be no descriptor
+// for it, and the program's files may be limited to less (ulimit -f).
+static void open_file(void) {
+  struct stat info;
+  struct abi_held_signal held;
   // By number: glibc has the function since 2.27.
   file = descriptor_above((int)syscall(SYS_memfd_create, "outboard", MFD_CLOEXEC));
+  static _Bool watched;
+  if (!watched) watched = !pthread_atfork(NULL, NULL, in_child);
+  abi_signal_hold(&held, SIGXFSZ);
   if (file >= 0 && ftruncate(file, (off_t)extent) == 0 && fstat(file, &info) == 0) {
     file_device = info.st_dev;
     file_number = info.st_ino;
-    void *view = mmap(NULL, extent, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-    if (view != MAP_FAILED) {
-      madvise(view, extent, MADV_DONTFORK);
-      madvise(view, extent, MADV_DONTDUMP);
-      second = view;
-      return 1;
-    }
+  } else {
+    log_info("memory that host and device share has no file: %s", strerror(errno));
+    if (file >= 0) close(file);
+    file = -1;
+  }
+  abi_signal_release(&held);
+}
+
+static _Bool make(void) {
+  if (second) return 1;
+  open_file();
+  const int flags = MAP_SHARED | MAP_NORESERVE | (file < 0 ? MAP_ANONYMOUS : 0);
+  void *view = mmap(NULL, extent, PROT_READ | PROT_WRITE, flags, file, 0);
+  if (view != MAP_FAILED) {
+    madvise(view, extent, MADV_DONTFORK);
+    madvise(view, extent, MADV_DONTDUMP);
+    second = view;
+    return 1;
   }
   log_error("no memory that host and device share: %s", strerror(errno));
   if (file >= 0) close(file);
   file = -1;
   return 0;
-}
-
-// The program may have closed the file, as programs do that close all, and opened another.
-static _Bool still_open(void) {
-  struct stat info;
-  return fstat(file, &info) == 0 && info.st_dev == file_device && info.st_ino == file_number;
 }
 
 char *backing_open(uint64_t address, uint64_t size) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "abi_descriptor.h"
+#include "abi_signals.h"
 #include "setup/clock.h"
 #include "setup/environment.h"
 
@@ -86,8 +87,11 @@ void log_write(enum log_level level, const char *format, ...) {
   line[length++] = '\n';
   // One write per line, so that lines of threads and processes do not mix.
   if (level <= written) {
+    struct abi_held_signal held;
+    abi_signal_hold(&held, SIGPIPE);
     ssize_t done = write(log_fd, line, length);
     (void)done;
+    abi_signal_release(&held);
   }
   errno = saved;
 }
