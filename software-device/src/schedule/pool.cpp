@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -294,6 +295,8 @@ class Pool final : public Engine {
 
   void work(uint32_t worker) {
     pthread_setname_np(pthread_self(), "softdev-worker");
+    // A thread begins with the rounding and the traps of who starts it, which is the program.
+    std::fesetenv(FE_DFL_ENV);
     Turn turn;
     Residents residents;
     Taken taken;
