@@ -16,6 +16,8 @@ export interface PlacementPolicy {
   name: string;
   /** One line, for `outboard policies`. */
   summary: string;
+  /** Whether it holds sums of limits to gamma; absent: only sums of requests are bounded. */
+  boundsLimits?: true;
   /** For a request of one GPU; `placeAll` makes one of several out of these. */
   place(
     state: ServerState,

@@ -82,7 +82,7 @@ function limits({ sessions }: SimulatedGpu): number {
 }
 
 function checkLimits({ gpus, options }: Simulation) {
-  if (options.policy.name !== 'dilu') return;
+  if (!options.policy.boundsLimits) return;
   const most = 100 * Math.max(1, options.parameters.gamma) + 1e-6;
   for (const gpu of gpus) must(limits(gpu) <= most, `GPU ${gpu.index}: limits over gamma`);
 }
@@ -112,8 +112,7 @@ function fits(gpu: SimulatedGpu, request: SessionRequest, { options }: Simulatio
   if (request.allowed && !request.allowed.includes(gpu.index)) return false;
   if ((request.memory ?? gpu.usual) > gpu.memory - gpu.reserved) return false;
   if (promised(gpu) + request.shareRequest > 100 * Math.min(1, omega) + 1e-6) return false;
-  const limit =
-    options.policy.name === 'dilu' ? 100 * Math.max(1, gamma) : Number.POSITIVE_INFINITY;
+  const limit = options.policy.boundsLimits ? 100 * Math.max(1, gamma) : Number.POSITIVE_INFINITY;
   return limits(gpu) + request.shareLimit <= limit + 1e-6;
 }
 

@@ -15,6 +15,7 @@ export const dilu: PlacementPolicy = {
   name: 'dilu',
   summary:
     'the fullest GPU within sums of requests and limits, beside the partners of its function (Dilu)',
+  boundsLimits: true,
   place(state, request, parameters) {
     const room = oversubscribable(parameters) - milli(request.shareLimit);
     const fitting = candidates(state, request, parameters).filter(({ limited }) => limited <= room);

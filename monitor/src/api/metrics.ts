@@ -183,6 +183,11 @@ export class Metrics implements Observer {
     'Programs that were refused, by the code of the error.',
     ['code'],
   );
+  readonly #policyFailures = this.#counter(
+    'outboard_policy_failures_total',
+    'Decisions that the usual policy made because another one failed (threw) or took too long (slow).',
+    ['policy', 'why'],
+  );
   readonly #attach = this.#histogram(
     'outboard_attach_seconds',
     'From the arrival of a program until an API server process has its connection, waiting included.',
@@ -282,6 +287,10 @@ export class Metrics implements Observer {
 
   slotLost(gpu: number) {
     this.#slotsLost.inc(this.#knownGpus.get(gpu) ?? this.#labelsOf(gpu, '', ''));
+  }
+
+  policyFailed(policy: string, why: string) {
+    this.#policyFailures.inc({ policy, why });
   }
 
   readonly #knownGpus = new Map<number, GpuLabels>();

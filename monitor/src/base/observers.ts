@@ -11,5 +11,6 @@ export function observers(all: readonly Observer[]): Observer {
     ended: (...what) => each((observer) => observer.ended(...what)),
     slotReady: (...what) => each((observer) => observer.slotReady(...what)),
     slotLost: (...what) => each((observer) => observer.slotLost(...what)),
+    policyFailed: (...what) => each((observer) => observer.policyFailed(...what)),
   };
 }

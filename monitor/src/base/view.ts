@@ -246,6 +246,8 @@ export interface Observer {
   ended(session: SessionView, reason: string): void;
   slotReady(gpu: number, startSeconds: number): void;
   slotLost(gpu: number): void;
+  /** A policy failed at a decision, which the usual one has made instead. */
+  policyFailed(policy: string, why: 'threw' | 'slow'): void;
 }
 
 export const noObserver: Observer = {
@@ -254,4 +256,5 @@ export const noObserver: Observer = {
   ended() {},
   slotReady() {},
   slotLost() {},
+  policyFailed() {},
 };

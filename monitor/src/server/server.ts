@@ -2,6 +2,7 @@
 // its Hello (arrivals.ts), through admit, the queue and the placement policy to a slot, which gets the
 // connection itself.
 import { encodeAnswer, encodeHello } from '../../../api-server/src/control.js';
+import { worstFit } from '../../policies/placement/worst-fit.js';
 import type { PlacementParameters, PlacementPolicy } from '../../policies/placement.js';
 import type { GpuState, ServerState } from '../../policies/state.js';
 import { OutboardError } from '../base/errors.js';
@@ -15,6 +16,7 @@ import { LimitedLog } from '../network/limited-log.js';
 import { formatListen, type Listen, Listeners } from '../network/listeners.js';
 import type { StrangersMost } from '../network/strangers.js';
 import { admit } from '../queue/admission.js';
+import { guarded } from '../queue/guarded-placement.js';
 import { Placer } from '../queue/placer.js';
 import type { Queue } from '../queue/queue.js';
 import type { Reservation } from '../queue/reservations.js';
@@ -158,7 +160,12 @@ export class Server {
     this.#waiting = new Waiting(this.pool, options.claimSeconds, observer, (reservation) =>
       this.#unclaimed(reservation),
     );
-    this.#placer = new Placer(options, this.pool, (gpus) => this.#with(gpus));
+    const placement = guarded(options.placement, worstFit, (policy, why, what) => {
+      // Nobody is kept out: the usual policy places as long as there is room.
+      this.#limitedLog.write('warn', policy, { policy, why, instead: worstFit.name }, what);
+      observer.policyFailed(policy, why);
+    });
+    this.#placer = new Placer({ ...options, placement }, this.pool, (gpus) => this.#with(gpus));
     const { pool, quota } = this;
     const stopping = () => this.stopping;
     const waiting = this.#waiting;

@@ -62,6 +62,7 @@ class SpanObserver implements Observer {
   readonly refused = noObserver.refused;
   readonly slotReady = noObserver.slotReady;
   readonly slotLost = noObserver.slotLost;
+  readonly policyFailed = noObserver.policyFailed;
 
   constructor(tracer: Tracer, api: Api) {
     this.#tracer = tracer;

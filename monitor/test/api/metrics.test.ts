@@ -136,6 +136,9 @@ t.test('refusals and slots', async (t) => {
   metrics.refused('OB_QUEUE_FULL');
   metrics.refused('OB_QUEUE_FULL');
   t.equal(await scraped.value('outboard_refusals_total', { code: 'OB_QUEUE_FULL' }), 2);
+  metrics.policyFailed('dilu', 'slow');
+  const failed = { policy: 'dilu', why: 'slow' };
+  t.equal(await scraped.value('outboard_policy_failures_total', failed), 1);
 });
 
 t.test('no session is a label, and tenants are bounded', async (t) => {
