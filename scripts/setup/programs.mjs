@@ -14,6 +14,7 @@ const entries = [
   'monitor/src/tls/front-process',
   'api-server/src/main',
   'api-server/src/probe',
+  'simulator/scenario/main',
 ];
 /** Those load files of their own by path (native code, threads), or are loaded by few. */
 export const apart = /^(?:msgpackr|pino|pino-pretty|@opentelemetry\/.*)$/;

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { js } from '../../../bin/paths.mjs';
+import { programs } from '../../../bin/paths.mjs';
 import { command, exitCodes } from '../cli/command.js';
 import { print, printJson } from '../cli/table.js';
 import { type Option, UsageError, yesNo } from '../options/options.js';
@@ -35,7 +35,7 @@ is asked or changed.`,
     json: yesNo('OUTBOARD_JSON', 'write JSON, whose form is stable, for programs'),
   },
   async run({ out, json }, [file = '']) {
-    const main = path.join(js, 'simulator', 'scenario', 'main.js');
+    const main = path.join(programs, 'simulator', 'scenario', 'main.js');
     const simulator: Simulator = await import(pathToFileURL(main).href);
     const progress = (line: string) => void process.stderr.write(`${line}\n`);
     const { result, lines, files } = simulated(() => simulator.simulateFile(file, out, progress));
