@@ -22,7 +22,12 @@ import {
 } from './rows/summary.mjs';
 import { tapRow } from './rows/tap.mjs';
 import { environment, setUp } from './setup/all.mjs';
-import { ensureClients, ensureNvmlClient, ensureTinygrad } from './setup/clients.mjs';
+import {
+  ensureClients,
+  ensureLambdaClient,
+  ensureNvmlClient,
+  ensureTinygrad,
+} from './setup/clients.mjs';
 import { takeDevice } from './setup/device.mjs';
 import { ensureNative } from './setup/native.mjs';
 import { buildPreset } from './setup/presets.mjs';
@@ -41,6 +46,7 @@ const CLIENTS = [
     ensure: (/** @type {(detail?: string) => void} */ begin) => ensureRuntimes(begin, OLD_RUNTIMES),
   },
   { test: 'nvml/test/clients.test.ts', name: 'nvidia-ml-py', ensure: ensureNvmlClient },
+  { test: 'test/lambda/test/emulator.test.ts', name: 'awslambdaric', ensure: ensureLambdaClient },
 ];
 const ROWS = ['lint', 'ctest', 'tap', 'asan'];
 /** Only run where somebody names them, or with --all. */

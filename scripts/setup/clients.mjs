@@ -1,5 +1,6 @@
 // Real programs for tests, from PyPI: CuPy, Numba and the CUDA libraries that they call into
-// build/clients (test/clients), nvidia-ml-py into build/nvml-client (nvml/test); PyTorch and ONNX
+// build/clients (test/clients), nvidia-ml-py into build/nvml-client (nvml/test), what Lambda runs
+// Python functions with into build/lambda-client (test/lambda); PyTorch and ONNX
 // Runtime, for `npm run test:clients` only, into build/torch and build/onnx; tinygrad, which needs
 // nothing but NumPy here, into build/tinygrad. Nothing else needs them.
 import { existsSync } from 'node:fs';
@@ -64,6 +65,32 @@ const nvmlClient = {
   log: 'nvml-client',
   packages: ['nvidia-ml-py==13.615.71'],
 };
+
+/** Lambda's runtime for Python, and the emulator of its API, which is in SAM's command line. */
+const lambdaClient = {
+  folder: join(build, 'lambda-client'),
+  log: 'lambda-client',
+  packages: [
+    // Of the command line only that file is wanted.
+    '--no-deps',
+    'aws-sam-cli==1.170.0',
+    'awslambdaric==4.2.2',
+    'simplejson==4.3.0',
+    'snapshot-restore-py==1.0.0',
+  ],
+};
+
+/**
+ * @param {(detail?: string) => void} begin
+ * @returns {Promise<string | undefined>} the reason when it is not to be had
+ */
+export async function ensureLambdaClient(begin) {
+  const { folder, log } = lambdaClient;
+  if (isInstalled(lambdaClient) && existsSync(join(folder, 'bin', 'python'))) return undefined;
+  begin('from PyPI, about 10 MB');
+  if (await install(lambdaClient)) return undefined;
+  return `awslambdaric could not be installed from PyPI (no network, or no Python >= 3.9 with venv?).\n${logTail(log, 8)}`;
+}
 
 /**
  * @param {(detail?: string) => void} begin
