@@ -1036,7 +1036,7 @@ CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperti
 }
 
 ALWAYS_INLINE CUresult call_cuCtxAttach(CUcontext *pctx, unsigned int flags) {
-  CUresult result = guest_enter(CALL_cuCtxAttach, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuCtxAttach, NEEDS_CONTEXT);
   return result ? result : guest_cuCtxAttach(pctx, flags);
 }
 WATCHED CUresult watched_cuCtxAttach(CUcontext *pctx, unsigned int flags) {
@@ -1190,7 +1190,7 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
 }
 
 ALWAYS_INLINE CUresult call_cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
-  CUresult result = guest_enter(CALL_cuCtxGetCacheConfig, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuCtxGetCacheConfig, NEEDS_CONTEXT);
   return result ? result : guest_cuCtxGetCacheConfig(pconfig);
 }
 WATCHED CUresult watched_cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
@@ -1246,7 +1246,7 @@ CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
 }
 
 ALWAYS_INLINE CUresult call_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type) {
-  CUresult result = guest_enter(CALL_cuCtxGetExecAffinity, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuCtxGetExecAffinity, NEEDS_CONTEXT);
   return result ? result : guest_cuCtxGetExecAffinity(pExecAffinity, type);
 }
 WATCHED CUresult watched_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type) {
@@ -1260,7 +1260,7 @@ CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinity
 }
 
 ALWAYS_INLINE CUresult call_cuCtxGetFlags(unsigned int *flags) {
-  CUresult result = guest_enter(CALL_cuCtxGetFlags, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuCtxGetFlags, NEEDS_CONTEXT);
   return result ? result : guest_cuCtxGetFlags(flags);
 }
 WATCHED CUresult watched_cuCtxGetFlags(unsigned int *flags) {
@@ -1288,7 +1288,7 @@ CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
 }
 
 ALWAYS_INLINE CUresult call_cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
-  CUresult result = guest_enter(CALL_cuCtxGetLimit, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuCtxGetLimit, NEEDS_CONTEXT);
   return result ? result : guest_cuCtxGetLimit(pvalue, limit);
 }
 WATCHED CUresult watched_cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
@@ -1302,7 +1302,7 @@ CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
 }
 
 ALWAYS_INLINE CUresult call_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
-  CUresult result = guest_enter(CALL_cuCtxGetSharedMemConfig, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuCtxGetSharedMemConfig, NEEDS_CONTEXT);
   return result ? result : guest_cuCtxGetSharedMemConfig(pConfig);
 }
 WATCHED CUresult watched_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
@@ -1316,7 +1316,7 @@ CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
 }
 
 ALWAYS_INLINE CUresult call_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
-  CUresult result = guest_enter(CALL_cuCtxGetStreamPriorityRange, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuCtxGetStreamPriorityRange, NEEDS_CONTEXT);
   return result ? result : guest_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority);
 }
 WATCHED CUresult watched_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
@@ -1400,7 +1400,7 @@ CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
 }
 
 ALWAYS_INLINE CUresult call_cuCtxResetPersistingL2Cache(void) {
-  CUresult result = guest_enter(CALL_cuCtxResetPersistingL2Cache, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuCtxResetPersistingL2Cache, NEEDS_CONTEXT);
   return result ? result : guest_cuCtxResetPersistingL2Cache();
 }
 WATCHED CUresult watched_cuCtxResetPersistingL2Cache(void) {
@@ -1414,7 +1414,7 @@ CUresult cuCtxResetPersistingL2Cache(void) {
 }
 
 ALWAYS_INLINE CUresult call_cuCtxSetCacheConfig(CUfunc_cache config) {
-  CUresult result = guest_enter(CALL_cuCtxSetCacheConfig, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuCtxSetCacheConfig, NEEDS_CONTEXT);
   return result ? result : guest_cuCtxSetCacheConfig(config);
 }
 WATCHED CUresult watched_cuCtxSetCacheConfig(CUfunc_cache config) {
@@ -1442,7 +1442,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx) {
 }
 
 ALWAYS_INLINE CUresult call_cuCtxSetFlags(unsigned int flags) {
-  CUresult result = guest_enter(CALL_cuCtxSetFlags, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuCtxSetFlags, NEEDS_CONTEXT);
   return result ? result : guest_cuCtxSetFlags(flags);
 }
 WATCHED CUresult watched_cuCtxSetFlags(unsigned int flags) {
@@ -1456,7 +1456,7 @@ CUresult cuCtxSetFlags(unsigned int flags) {
 }
 
 ALWAYS_INLINE CUresult call_cuCtxSetLimit(CUlimit limit, size_t value) {
-  CUresult result = guest_enter(CALL_cuCtxSetLimit, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuCtxSetLimit, NEEDS_CONTEXT);
   return result ? result : guest_cuCtxSetLimit(limit, value);
 }
 WATCHED CUresult watched_cuCtxSetLimit(CUlimit limit, size_t value) {
@@ -1470,7 +1470,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
 }
 
 ALWAYS_INLINE CUresult call_cuCtxSetSharedMemConfig(CUsharedconfig config) {
-  CUresult result = guest_enter(CALL_cuCtxSetSharedMemConfig, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuCtxSetSharedMemConfig, NEEDS_CONTEXT);
   return result ? result : guest_cuCtxSetSharedMemConfig(config);
 }
 WATCHED CUresult watched_cuCtxSetSharedMemConfig(CUsharedconfig config) {
@@ -1484,7 +1484,7 @@ CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
 }
 
 ALWAYS_INLINE CUresult call_cuCtxSynchronize(void) {
-  CUresult result = guest_enter(CALL_cuCtxSynchronize, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuCtxSynchronize, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuCtxSynchronize();
 }
@@ -1808,7 +1808,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
 }
 
 ALWAYS_INLINE CUresult call_cuDeviceGraphMemTrim(CUdevice device) {
-  CUresult result = guest_enter(CALL_cuDeviceGraphMemTrim, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuDeviceGraphMemTrim, NEEDS_INIT);
   return result ? result : guest_cuDeviceGraphMemTrim(device);
 }
 WATCHED CUresult watched_cuDeviceGraphMemTrim(CUdevice device) {
@@ -2152,7 +2152,7 @@ CUresult cuEventSynchronize(CUevent hEvent) {
 }
 
 ALWAYS_INLINE CUresult call_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
-  CUresult result = guest_enter(CALL_cuFuncGetAttribute, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuFuncGetAttribute, NEEDS_OBJECT);
   return result ? result : guest_cuFuncGetAttribute(pi, attrib, hfunc);
 }
 WATCHED CUresult watched_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
@@ -2390,7 +2390,7 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cu
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphAddBatchMemOpNode, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddBatchMemOpNode, NEEDS_INIT);
   return result ? result : guest_cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 WATCHED CUresult watched_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
@@ -2404,7 +2404,7 @@ CUresult cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, cons
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph) {
-  CUresult result = guest_enter(CALL_cuGraphAddChildGraphNode, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddChildGraphNode, NEEDS_INIT);
   return result ? result : guest_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
 }
 WATCHED CUresult watched_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph) {
@@ -2418,7 +2418,7 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, cons
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) {
-  CUresult result = guest_enter(CALL_cuGraphAddDependencies, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddDependencies, NEEDS_INIT);
   return result ? result : guest_cuGraphAddDependencies(hGraph, from, to, numDependencies);
 }
 WATCHED CUresult watched_cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) {
@@ -2432,7 +2432,7 @@ CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const C
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) {
-  CUresult result = guest_enter(CALL_cuGraphAddDependencies_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddDependencies_v2, NEEDS_INIT);
   return result ? result : guest_cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies);
 }
 WATCHED CUresult watched_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) {
@@ -2446,7 +2446,7 @@ CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, cons
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies) {
-  CUresult result = guest_enter(CALL_cuGraphAddEmptyNode, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddEmptyNode, NEEDS_INIT);
   return result ? result : guest_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies);
 }
 WATCHED CUresult watched_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies) {
@@ -2460,7 +2460,7 @@ CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUg
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
-  CUresult result = guest_enter(CALL_cuGraphAddEventRecordNode, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddEventRecordNode, NEEDS_INIT);
   return result ? result : guest_cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event);
 }
 WATCHED CUresult watched_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
@@ -2474,7 +2474,7 @@ CUresult cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, con
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
-  CUresult result = guest_enter(CALL_cuGraphAddEventWaitNode, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddEventWaitNode, NEEDS_INIT);
   return result ? result : guest_cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event);
 }
 WATCHED CUresult watched_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
@@ -2488,7 +2488,7 @@ CUresult cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphAddHostNode, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddHostNode, NEEDS_INIT);
   return result ? result : guest_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 WATCHED CUresult watched_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams) {
@@ -2502,7 +2502,7 @@ CUresult cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgr
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphAddKernelNode, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddKernelNode, NEEDS_INIT);
   return result ? result : guest_cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 WATCHED CUresult watched_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
@@ -2516,7 +2516,7 @@ CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CU
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphAddKernelNode_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddKernelNode_v2, NEEDS_INIT);
   return result ? result : guest_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 WATCHED CUresult watched_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
@@ -2530,7 +2530,7 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphAddMemAllocNode, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddMemAllocNode, NEEDS_INIT);
   return result ? result : guest_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 WATCHED CUresult watched_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
@@ -2544,7 +2544,7 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const 
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr) {
-  CUresult result = guest_enter(CALL_cuGraphAddMemFreeNode, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddMemFreeNode, NEEDS_INIT);
   return result ? result : guest_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr);
 }
 WATCHED CUresult watched_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr) {
@@ -2558,7 +2558,7 @@ CUresult cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const C
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
-  CUresult result = guest_enter(CALL_cuGraphAddMemcpyNode, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddMemcpyNode, NEEDS_INIT);
   return result ? result : guest_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
 }
 WATCHED CUresult watched_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
@@ -2572,7 +2572,7 @@ CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CU
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
-  CUresult result = guest_enter(CALL_cuGraphAddMemsetNode, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddMemsetNode, NEEDS_INIT);
   return result ? result : guest_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
 }
 WATCHED CUresult watched_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
@@ -2586,7 +2586,7 @@ CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CU
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphAddNode, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddNode, NEEDS_INIT);
   return result ? result : guest_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 WATCHED CUresult watched_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) {
@@ -2600,7 +2600,7 @@ CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphN
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphAddNode_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddNode_v2, NEEDS_INIT);
   return result ? result : guest_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
 }
 WATCHED CUresult watched_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
@@ -2614,7 +2614,7 @@ CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgra
 }
 
 ALWAYS_INLINE CUresult call_cuGraphAddNode_v3(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphAddNode_v3, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphAddNode_v3, NEEDS_INIT);
   return result ? result : guest_cuGraphAddNode_v3(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
 }
 WATCHED CUresult watched_cuGraphAddNode_v3(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
@@ -2628,7 +2628,7 @@ CUresult cuGraphAddNode_v3(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgra
 }
 
 ALWAYS_INLINE CUresult call_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out) {
-  CUresult result = guest_enter(CALL_cuGraphBatchMemOpNodeGetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphBatchMemOpNodeGetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out);
 }
 WATCHED CUresult watched_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out) {
@@ -2642,7 +2642,7 @@ CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NOD
 }
 
 ALWAYS_INLINE CUresult call_cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphBatchMemOpNodeSetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphBatchMemOpNodeSetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphBatchMemOpNodeSetParams(hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
@@ -2656,7 +2656,7 @@ CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_
 }
 
 ALWAYS_INLINE CUresult call_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
-  CUresult result = guest_enter(CALL_cuGraphChildGraphNodeGetGraph, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphChildGraphNodeGetGraph, NEEDS_INIT);
   return result ? result : guest_cuGraphChildGraphNodeGetGraph(hNode, phGraph);
 }
 WATCHED CUresult watched_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
@@ -2670,7 +2670,7 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
-  CUresult result = guest_enter(CALL_cuGraphClone, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphClone, NEEDS_INIT);
   return result ? result : guest_cuGraphClone(phGraphClone, originalGraph);
 }
 WATCHED CUresult watched_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
@@ -2684,7 +2684,7 @@ CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, unsigned int defaultLaunchValue, unsigned int flags) {
-  CUresult result = guest_enter(CALL_cuGraphConditionalHandleCreate, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphConditionalHandleCreate, NEEDS_INIT);
   return result ? result : guest_cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags);
 }
 WATCHED CUresult watched_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, unsigned int defaultLaunchValue, unsigned int flags) {
@@ -2698,7 +2698,7 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, C
 }
 
 ALWAYS_INLINE CUresult call_cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
-  CUresult result = guest_enter(CALL_cuGraphCreate, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphCreate, NEEDS_INIT);
   return result ? result : guest_cuGraphCreate(phGraph, flags);
 }
 WATCHED CUresult watched_cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
@@ -2712,7 +2712,7 @@ CUresult cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags) {
-  CUresult result = guest_enter(CALL_cuGraphDebugDotPrint, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphDebugDotPrint, NEEDS_INIT);
   return result ? result : guest_cuGraphDebugDotPrint(hGraph, path, flags);
 }
 WATCHED CUresult watched_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags) {
@@ -2740,7 +2740,7 @@ CUresult cuGraphDestroy(CUgraph hGraph) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphDestroyNode(CUgraphNode hNode) {
-  CUresult result = guest_enter(CALL_cuGraphDestroyNode, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphDestroyNode, NEEDS_INIT);
   return result ? result : guest_cuGraphDestroyNode(hNode);
 }
 WATCHED CUresult watched_cuGraphDestroyNode(CUgraphNode hNode) {
@@ -2754,7 +2754,7 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
-  CUresult result = guest_enter(CALL_cuGraphEventRecordNodeGetEvent, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphEventRecordNodeGetEvent, NEEDS_INIT);
   return result ? result : guest_cuGraphEventRecordNodeGetEvent(hNode, event_out);
 }
 WATCHED CUresult watched_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
@@ -2768,7 +2768,7 @@ CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event) {
-  CUresult result = guest_enter(CALL_cuGraphEventRecordNodeSetEvent, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphEventRecordNodeSetEvent, NEEDS_INIT);
   return result ? result : guest_cuGraphEventRecordNodeSetEvent(hNode, event);
 }
 WATCHED CUresult watched_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event) {
@@ -2782,7 +2782,7 @@ CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
-  CUresult result = guest_enter(CALL_cuGraphEventWaitNodeGetEvent, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphEventWaitNodeGetEvent, NEEDS_INIT);
   return result ? result : guest_cuGraphEventWaitNodeGetEvent(hNode, event_out);
 }
 WATCHED CUresult watched_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
@@ -2796,7 +2796,7 @@ CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event) {
-  CUresult result = guest_enter(CALL_cuGraphEventWaitNodeSetEvent, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphEventWaitNodeSetEvent, NEEDS_INIT);
   return result ? result : guest_cuGraphEventWaitNodeSetEvent(hNode, event);
 }
 WATCHED CUresult watched_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event) {
@@ -2810,7 +2810,7 @@ CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphExecBatchMemOpNodeSetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphExecBatchMemOpNodeSetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
@@ -2824,7 +2824,7 @@ CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode 
 }
 
 ALWAYS_INLINE CUresult call_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
-  CUresult result = guest_enter(CALL_cuGraphExecChildGraphNodeSetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphExecChildGraphNodeSetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph);
 }
 WATCHED CUresult watched_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
@@ -2852,7 +2852,7 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
-  CUresult result = guest_enter(CALL_cuGraphExecEventRecordNodeSetEvent, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphExecEventRecordNodeSetEvent, NEEDS_INIT);
   return result ? result : guest_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event);
 }
 WATCHED CUresult watched_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
@@ -2866,7 +2866,7 @@ CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode 
 }
 
 ALWAYS_INLINE CUresult call_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
-  CUresult result = guest_enter(CALL_cuGraphExecEventWaitNodeSetEvent, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphExecEventWaitNodeSetEvent, NEEDS_INIT);
   return result ? result : guest_cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event);
 }
 WATCHED CUresult watched_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
@@ -2880,7 +2880,7 @@ CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hN
 }
 
 ALWAYS_INLINE CUresult call_cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
-  CUresult result = guest_enter(CALL_cuGraphExecGetFlags, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphExecGetFlags, NEEDS_INIT);
   return result ? result : guest_cuGraphExecGetFlags(hGraphExec, flags);
 }
 WATCHED CUresult watched_cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
@@ -2894,7 +2894,7 @@ CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphExecHostNodeSetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphExecHostNodeSetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) {
@@ -2908,7 +2908,7 @@ CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 }
 
 ALWAYS_INLINE CUresult call_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphExecKernelNodeSetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphExecKernelNodeSetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
@@ -2922,7 +2922,7 @@ CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNod
 }
 
 ALWAYS_INLINE CUresult call_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphExecKernelNodeSetParams_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphExecKernelNodeSetParams_v2, NEEDS_INIT);
   return result ? result : guest_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
@@ -2936,7 +2936,7 @@ CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode h
 }
 
 ALWAYS_INLINE CUresult call_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
-  CUresult result = guest_enter(CALL_cuGraphExecMemcpyNodeSetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphExecMemcpyNodeSetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx);
 }
 WATCHED CUresult watched_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
@@ -2950,7 +2950,7 @@ CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNod
 }
 
 ALWAYS_INLINE CUresult call_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
-  CUresult result = guest_enter(CALL_cuGraphExecMemsetNodeSetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphExecMemsetNodeSetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx);
 }
 WATCHED CUresult watched_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
@@ -2964,7 +2964,7 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNod
 }
 
 ALWAYS_INLINE CUresult call_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphExecNodeSetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphExecNodeSetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
@@ -2978,7 +2978,7 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUg
 }
 
 ALWAYS_INLINE CUresult call_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out) {
-  CUresult result = guest_enter(CALL_cuGraphExecUpdate, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphExecUpdate, NEEDS_INIT);
   return result ? result : guest_cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
 }
 WATCHED CUresult watched_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out) {
@@ -2992,7 +2992,7 @@ CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *
 }
 
 ALWAYS_INLINE CUresult call_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo) {
-  CUresult result = guest_enter(CALL_cuGraphExecUpdate_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphExecUpdate_v2, NEEDS_INIT);
   return result ? result : guest_cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo);
 }
 WATCHED CUresult watched_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo) {
@@ -3062,7 +3062,7 @@ CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *num
 }
 
 ALWAYS_INLINE CUresult call_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphHostNodeGetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphHostNodeGetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphHostNodeGetParams(hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams) {
@@ -3076,7 +3076,7 @@ CUresult cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *node
 }
 
 ALWAYS_INLINE CUresult call_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphHostNodeSetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphHostNodeSetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphHostNodeSetParams(hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) {
@@ -3090,7 +3090,7 @@ CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS
 }
 
 ALWAYS_INLINE CUresult call_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
-  CUresult result = guest_enter(CALL_cuGraphInstantiate, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphInstantiate, NEEDS_INIT);
   return result ? result : guest_cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 }
 WATCHED CUresult watched_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
@@ -3104,7 +3104,7 @@ CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNod
 }
 
 ALWAYS_INLINE CUresult call_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags) {
-  CUresult result = guest_enter(CALL_cuGraphInstantiateWithFlags, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphInstantiateWithFlags, NEEDS_INIT);
   return result ? result : guest_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags);
 }
 WATCHED CUresult watched_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags) {
@@ -3118,7 +3118,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, u
 }
 
 ALWAYS_INLINE CUresult call_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, int per_thread) {
-  CUresult result = guest_enter(CALL_cuGraphInstantiateWithParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphInstantiateWithParams, NEEDS_INIT);
   return result ? result : stream_leave_room(guest_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams, per_thread));
 }
 WATCHED CUresult watched_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, int per_thread) {
@@ -3136,7 +3136,7 @@ CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGr
 }
 
 ALWAYS_INLINE CUresult call_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
-  CUresult result = guest_enter(CALL_cuGraphInstantiate_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphInstantiate_v2, NEEDS_INIT);
   return result ? result : guest_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 }
 WATCHED CUresult watched_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
@@ -3150,7 +3150,7 @@ CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraph
 }
 
 ALWAYS_INLINE CUresult call_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
-  CUresult result = guest_enter(CALL_cuGraphKernelNodeCopyAttributes, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphKernelNodeCopyAttributes, NEEDS_INIT);
   return result ? result : guest_cuGraphKernelNodeCopyAttributes(dst, src);
 }
 WATCHED CUresult watched_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
@@ -3164,7 +3164,7 @@ CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value_out) {
-  CUresult result = guest_enter(CALL_cuGraphKernelNodeGetAttribute, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphKernelNodeGetAttribute, NEEDS_INIT);
   return result ? result : guest_cuGraphKernelNodeGetAttribute(hNode, attr, value_out);
 }
 WATCHED CUresult watched_cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value_out) {
@@ -3178,7 +3178,7 @@ CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID att
 }
 
 ALWAYS_INLINE CUresult call_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphKernelNodeGetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphKernelNodeGetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphKernelNodeGetParams(hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
@@ -3192,7 +3192,7 @@ CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v
 }
 
 ALWAYS_INLINE CUresult call_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphKernelNodeGetParams_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphKernelNodeGetParams_v2, NEEDS_INIT);
   return result ? result : guest_cuGraphKernelNodeGetParams_v2(hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams) {
@@ -3206,7 +3206,7 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAM
 }
 
 ALWAYS_INLINE CUresult call_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue *value) {
-  CUresult result = guest_enter(CALL_cuGraphKernelNodeSetAttribute, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphKernelNodeSetAttribute, NEEDS_INIT);
   return result ? result : guest_cuGraphKernelNodeSetAttribute(hNode, attr, value);
 }
 WATCHED CUresult watched_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue *value) {
@@ -3220,7 +3220,7 @@ CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID att
 }
 
 ALWAYS_INLINE CUresult call_cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphKernelNodeSetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphKernelNodeSetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphKernelNodeSetParams(hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
@@ -3234,7 +3234,7 @@ CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PA
 }
 
 ALWAYS_INLINE CUresult call_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphKernelNodeSetParams_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphKernelNodeSetParams_v2, NEEDS_INIT);
   return result ? result : guest_cuGraphKernelNodeSetParams_v2(hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
@@ -3266,7 +3266,7 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec hGraph, CUstream hStream) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out) {
-  CUresult result = guest_enter(CALL_cuGraphMemAllocNodeGetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphMemAllocNodeGetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphMemAllocNodeGetParams(hNode, params_out);
 }
 WATCHED CUresult watched_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out) {
@@ -3280,7 +3280,7 @@ CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PAR
 }
 
 ALWAYS_INLINE CUresult call_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out) {
-  CUresult result = guest_enter(CALL_cuGraphMemFreeNodeGetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphMemFreeNodeGetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphMemFreeNodeGetParams(hNode, dptr_out);
 }
 WATCHED CUresult watched_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out) {
@@ -3294,7 +3294,7 @@ CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphMemcpyNodeGetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphMemcpyNodeGetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphMemcpyNodeGetParams(hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams) {
@@ -3308,7 +3308,7 @@ CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams
 }
 
 ALWAYS_INLINE CUresult call_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphMemcpyNodeSetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphMemcpyNodeSetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphMemcpyNodeSetParams(hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) {
@@ -3322,7 +3322,7 @@ CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *node
 }
 
 ALWAYS_INLINE CUresult call_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphMemsetNodeGetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphMemsetNodeGetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphMemsetNodeGetParams(hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams) {
@@ -3336,7 +3336,7 @@ CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *
 }
 
 ALWAYS_INLINE CUresult call_cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphMemsetNodeSetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphMemsetNodeSetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphMemsetNodeSetParams(hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) {
@@ -3350,7 +3350,7 @@ CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PA
 }
 
 ALWAYS_INLINE CUresult call_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph) {
-  CUresult result = guest_enter(CALL_cuGraphNodeFindInClone, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphNodeFindInClone, NEEDS_INIT);
   return result ? result : guest_cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph);
 }
 WATCHED CUresult watched_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph) {
@@ -3378,7 +3378,7 @@ CUresult cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies) {
-  CUresult result = guest_enter(CALL_cuGraphNodeGetDependencies, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphNodeGetDependencies, NEEDS_INIT);
   return result ? result : guest_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies);
 }
 WATCHED CUresult watched_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies) {
@@ -3392,7 +3392,7 @@ CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies
 }
 
 ALWAYS_INLINE CUresult call_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies) {
-  CUresult result = guest_enter(CALL_cuGraphNodeGetDependencies_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphNodeGetDependencies_v2, NEEDS_INIT);
   return result ? result : guest_cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies);
 }
 WATCHED CUresult watched_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies) {
@@ -3406,7 +3406,7 @@ CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependenc
 }
 
 ALWAYS_INLINE CUresult call_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes) {
-  CUresult result = guest_enter(CALL_cuGraphNodeGetDependentNodes, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphNodeGetDependentNodes, NEEDS_INIT);
   return result ? result : guest_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes);
 }
 WATCHED CUresult watched_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes) {
@@ -3420,7 +3420,7 @@ CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentN
 }
 
 ALWAYS_INLINE CUresult call_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes) {
-  CUresult result = guest_enter(CALL_cuGraphNodeGetDependentNodes_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphNodeGetDependentNodes_v2, NEEDS_INIT);
   return result ? result : guest_cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes);
 }
 WATCHED CUresult watched_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes) {
@@ -3434,7 +3434,7 @@ CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *depende
 }
 
 ALWAYS_INLINE CUresult call_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled) {
-  CUresult result = guest_enter(CALL_cuGraphNodeGetEnabled, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphNodeGetEnabled, NEEDS_INIT);
   return result ? result : guest_cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled);
 }
 WATCHED CUresult watched_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled) {
@@ -3448,7 +3448,7 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsign
 }
 
 ALWAYS_INLINE CUresult call_cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphNodeGetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphNodeGetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphNodeGetParams(hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
@@ -3476,7 +3476,7 @@ CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
-  CUresult result = guest_enter(CALL_cuGraphNodeSetEnabled, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphNodeSetEnabled, NEEDS_INIT);
   return result ? result : guest_cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled);
 }
 WATCHED CUresult watched_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
@@ -3490,7 +3490,7 @@ CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsign
 }
 
 ALWAYS_INLINE CUresult call_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphNodeSetParams, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphNodeSetParams, NEEDS_INIT);
   return result ? result : guest_cuGraphNodeSetParams(hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
@@ -3504,7 +3504,7 @@ CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) 
 }
 
 ALWAYS_INLINE CUresult call_cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
-  CUresult result = guest_enter(CALL_cuGraphNodeSetParams_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphNodeSetParams_v2, NEEDS_INIT);
   return result ? result : guest_cuGraphNodeSetParams_v2(hNode, nodeParams);
 }
 WATCHED CUresult watched_cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
@@ -3532,7 +3532,7 @@ CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned i
 }
 
 ALWAYS_INLINE CUresult call_cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) {
-  CUresult result = guest_enter(CALL_cuGraphRemoveDependencies, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphRemoveDependencies, NEEDS_INIT);
   return result ? result : guest_cuGraphRemoveDependencies(hGraph, from, to, numDependencies);
 }
 WATCHED CUresult watched_cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) {
@@ -3546,7 +3546,7 @@ CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, cons
 }
 
 ALWAYS_INLINE CUresult call_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) {
-  CUresult result = guest_enter(CALL_cuGraphRemoveDependencies_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphRemoveDependencies_v2, NEEDS_INIT);
   return result ? result : guest_cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies);
 }
 WATCHED CUresult watched_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) {
@@ -3560,7 +3560,7 @@ CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, c
 }
 
 ALWAYS_INLINE CUresult call_cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags) {
-  CUresult result = guest_enter(CALL_cuGraphRetainUserObject, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphRetainUserObject, NEEDS_INIT);
   return result ? result : guest_cuGraphRetainUserObject(graph, object, count, flags);
 }
 WATCHED CUresult watched_cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags) {
@@ -3620,7 +3620,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr dptr) {
 }
 
 ALWAYS_INLINE CUresult call_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
-  CUresult result = guest_enter(CALL_cuIpcGetEventHandle, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuIpcGetEventHandle, NEEDS_OBJECT);
   return result ? result : guest_cuIpcGetEventHandle(pHandle, event);
 }
 WATCHED CUresult watched_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
@@ -3704,7 +3704,7 @@ CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel ker
 }
 
 ALWAYS_INLINE CUresult call_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
-  CUresult result = guest_enter(CALL_cuKernelGetFunction, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuKernelGetFunction, NEEDS_CONTEXT);
   return result ? result : guest_cuKernelGetFunction(pFunc, kernel);
 }
 WATCHED CUresult watched_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
@@ -3948,7 +3948,7 @@ CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, C
 }
 
 ALWAYS_INLINE CUresult call_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
-  CUresult result = guest_enter(CALL_cuLibraryGetGlobal, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuLibraryGetGlobal, NEEDS_CONTEXT);
   return result ? result : guest_cuLibraryGetGlobal(dptr, bytes, library, name);
 }
 WATCHED CUresult watched_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
@@ -4004,7 +4004,7 @@ CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library
 }
 
 ALWAYS_INLINE CUresult call_cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
-  CUresult result = guest_enter(CALL_cuLibraryGetModule, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuLibraryGetModule, NEEDS_CONTEXT);
   return result ? result : guest_cuLibraryGetModule(pMod, library);
 }
 WATCHED CUresult watched_cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
@@ -4270,7 +4270,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 }
 
 ALWAYS_INLINE CUresult call_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
-  CUresult result = guest_enter(CALL_cuMemAdvise, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuMemAdvise, NEEDS_OBJECT);
   return result ? result : guest_cuMemAdvise(devPtr, count, advice, device);
 }
 WATCHED CUresult watched_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
@@ -4284,7 +4284,7 @@ CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUde
 }
 
 ALWAYS_INLINE CUresult call_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
-  CUresult result = guest_enter(CALL_cuMemAdvise_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuMemAdvise_v2, NEEDS_OBJECT);
   return result ? result : guest_cuMemAdvise_v2(devPtr, count, advice, location);
 }
 WATCHED CUresult watched_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
@@ -4476,7 +4476,7 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
 }
 
 ALWAYS_INLINE CUresult call_cuMemFreeHost(void *p) {
-  CUresult result = guest_enter(CALL_cuMemFreeHost, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuMemFreeHost, NEEDS_OBJECT);
   if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemFreeHost(p);
 }
@@ -4491,7 +4491,7 @@ CUresult cuMemFreeHost(void *p) {
 }
 
 ALWAYS_INLINE CUresult call_cuMemFree_v2(CUdeviceptr dptr) {
-  CUresult result = guest_enter(CALL_cuMemFree_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuMemFree_v2, NEEDS_OBJECT);
   if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemFree_v2(dptr);
 }
@@ -4913,7 +4913,7 @@ CUresult cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t 
 }
 
 ALWAYS_INLINE CUresult call_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count) {
-  CUresult result = guest_enter(CALL_cuMemRangeGetAttribute, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuMemRangeGetAttribute, NEEDS_OBJECT);
   return result ? result : guest_cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count);
 }
 WATCHED CUresult watched_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count) {
@@ -4927,7 +4927,7 @@ CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribu
 }
 
 ALWAYS_INLINE CUresult call_cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count) {
-  CUresult result = guest_enter(CALL_cuMemRangeGetAttributes, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuMemRangeGetAttributes, NEEDS_OBJECT);
   return result ? result : guest_cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count);
 }
 WATCHED CUresult watched_cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count) {
@@ -6077,7 +6077,7 @@ CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name) {
 }
 
 ALWAYS_INLINE CUresult call_cuModuleLoad(CUmodule *module, const char *fname) {
-  CUresult result = guest_enter(CALL_cuModuleLoad, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuModuleLoad, NEEDS_CONTEXT);
   return result ? result : guest_cuModuleLoad(module, fname);
 }
 WATCHED CUresult watched_cuModuleLoad(CUmodule *module, const char *fname) {
@@ -6091,7 +6091,7 @@ CUresult cuModuleLoad(CUmodule *module, const char *fname) {
 }
 
 ALWAYS_INLINE CUresult call_cuModuleLoadData(CUmodule *module, const void *image) {
-  CUresult result = guest_enter(CALL_cuModuleLoadData, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuModuleLoadData, NEEDS_CONTEXT);
   return result ? result : guest_cuModuleLoadData(module, image);
 }
 WATCHED CUresult watched_cuModuleLoadData(CUmodule *module, const void *image) {
@@ -6105,7 +6105,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
 }
 
 ALWAYS_INLINE CUresult call_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues) {
-  CUresult result = guest_enter(CALL_cuModuleLoadDataEx, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuModuleLoadDataEx, NEEDS_CONTEXT);
   return result ? result : guest_cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
 }
 WATCHED CUresult watched_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues) {
@@ -6119,7 +6119,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int nu
 }
 
 ALWAYS_INLINE CUresult call_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
-  CUresult result = guest_enter(CALL_cuModuleLoadFatBinary, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuModuleLoadFatBinary, NEEDS_CONTEXT);
   return result ? result : guest_cuModuleLoadFatBinary(module, fatCubin);
 }
 WATCHED CUresult watched_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
@@ -6331,7 +6331,7 @@ CUresult cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numby
 }
 
 ALWAYS_INLINE CUresult call_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
-  CUresult result = guest_enter(CALL_cuPointerGetAttribute, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuPointerGetAttribute, NEEDS_OBJECT);
   return result ? result : guest_cuPointerGetAttribute(data, attribute, ptr);
 }
 WATCHED CUresult watched_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
@@ -6345,7 +6345,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 }
 
 ALWAYS_INLINE CUresult call_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr) {
-  CUresult result = guest_enter(CALL_cuPointerGetAttributes, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuPointerGetAttributes, NEEDS_OBJECT);
   return result ? result : guest_cuPointerGetAttributes(numAttributes, attributes, data, ptr);
 }
 WATCHED CUresult watched_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr) {
@@ -6359,7 +6359,7 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute 
 }
 
 ALWAYS_INLINE CUresult call_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr) {
-  CUresult result = guest_enter(CALL_cuPointerSetAttribute, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuPointerSetAttribute, NEEDS_OBJECT);
   return result ? result : guest_cuPointerSetAttribute(value, attribute, ptr);
 }
 WATCHED CUresult watched_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr) {
@@ -7673,7 +7673,7 @@ CUresult cuTexRefSetMipmappedArray(CUtexref hTexRef, CUmipmappedArray hMipmapped
 }
 
 ALWAYS_INLINE CUresult call_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  CUresult result = guest_enter(CALL_cuThreadExchangeStreamCaptureMode, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuThreadExchangeStreamCaptureMode, NEEDS_INIT);
   return result ? result : guest_cuThreadExchangeStreamCaptureMode(mode);
 }
 WATCHED CUresult watched_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
@@ -7687,7 +7687,7 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
 }
 
 ALWAYS_INLINE CUresult call_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy, unsigned int initialRefcount, unsigned int flags) {
-  CUresult result = guest_enter(CALL_cuUserObjectCreate, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuUserObjectCreate, NEEDS_INIT);
   return result ? result : guest_cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags);
 }
 WATCHED CUresult watched_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy, unsigned int initialRefcount, unsigned int flags) {

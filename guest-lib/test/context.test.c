@@ -195,6 +195,32 @@ static void what_devices_do_not_offer(void **state) {
   assert_int_equal(round_trips(), before);
 }
 
+static void what_a_released_context_had_is_gone(void **state) {
+  (void)state;
+  session_start(64 * MIB, no_hook);
+  CUdeviceptr memory;
+  CUcontext context;
+  CUmemorytype type;
+  CUdevice device;
+  int flags;
+  assert_int_equal(cuMemAlloc_v2(&memory, 16), CUDA_SUCCESS);
+  assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
+  // Calls that need no current context know what they are given by its own.
+  assert_int_equal(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, memory),
+                   CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(cuMemFree_v2(memory), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(cuCtxGetCacheConfig((CUfunc_cache *)&flags), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  assert_int_equal(cuCtxGetDevice(&device), CUDA_SUCCESS);  // where one is, is asked all the same
+  assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+  assert_int_equal(cuMemFree_v2(memory), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(cuMemAlloc_v2(&memory, 16), CUDA_SUCCESS);
+  assert_int_equal(cuCtxSetCurrent(NULL), CUDA_SUCCESS);
+  assert_int_equal(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, memory),
+                   CUDA_SUCCESS);
+  assert_int_equal(cuMemFree_v2(memory), CUDA_SUCCESS);
+  assert_int_equal(cuCtxGetDevice(&device), CUDA_ERROR_INVALID_CONTEXT);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_created_context_is_counted),
@@ -202,6 +228,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(what_limits_are_raised_by_is_not_free),
       cmocka_unit_test(an_event_of_all_streams),
       cmocka_unit_test(what_devices_do_not_offer),
+      cmocka_unit_test(what_a_released_context_had_is_gone),
   };
   RUN_ONE_TEST(tests, argc, argv);
 }

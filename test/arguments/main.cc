@@ -2,6 +2,9 @@
 // named, in each version of the default stream) once with legal arguments, and then with one
 // argument wrong at a time, on the libcuda.so.1 that the dynamic linker finds; says what each did.
 // Two libraries that behave the same print the same. What the lines of FILE begin with is left out.
+//
+// driver-arguments --contexts [CALL...]: makes each call with legal arguments only, but in each
+// state that the thread's context may be in, and says the name of each result.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -13,6 +16,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "values.h"
 
@@ -28,14 +32,24 @@ enum End { kDone = 0, kAgain = 77, kNoDevice = 78 };
 /** Nothing that is wrong may wait for longer. */
 constexpr unsigned kSeconds = 60;
 
+/** What is current in the thread that makes the call; its arguments are of the primary context. */
+enum class Current { kPrimary, kNone, kDestroyed };
+bool contexts;
+
 struct Probe {
   /** Which parameter; none in the legal call. */
   int parameter;
   Wrong wrong;
+  Current current = Current::kPrimary;
 };
 
 std::vector<Probe> probes_of(const Call &call) {
-  std::vector<Probe> all = {{-1, {"legally", [](Scene &, Value &) { return true; }}}};
+  const auto nothing = [](Scene &, Value &) { return true; };
+  if (contexts)
+    return {{-1, {"primary", nothing}, Current::kPrimary},
+            {-1, {"none", nothing}, Current::kNone},
+            {-1, {"destroyed", nothing}, Current::kDestroyed}};
+  std::vector<Probe> all = {{-1, {"legally", nothing}}};
   for (size_t i = 0; i < call.parameters.size(); i++)
     for (const Wrong &wrong : wrongs(call.parameters[i]))
       all.push_back({static_cast<int>(i), wrong});
@@ -54,6 +68,23 @@ std::string words_of(const Call &call, const Probe &probe) {
   return ' ' + (one ? call.parameters[probe.parameter].name + ' ' : "") + probe.wrong.name;
 }
 
+// Makes current what the call is to find. False where the library does not do that.
+bool make_current(Current current) {
+  if (current == Current::kPrimary) return true;
+  if (current == Current::kNone) return !CALL(cuCtxSetCurrent)(nullptr);
+  CUcontext context = nullptr;
+  if (CALL(cuCtxCreate_v2)(&context, 0, 0)) return false;
+  CUresult destroyed = CUDA_ERROR_UNKNOWN;
+  std::thread([&] { destroyed = CALL(cuCtxDestroy_v2)(context); }).join();
+  return !destroyed;
+}
+
+std::string name_of(CUresult result) {
+  const char *name = nullptr;
+  if (CALL(cuGetErrorName)(result, &name)) return std::to_string(result);
+  return name;
+}
+
 // Says what the call did; false if nothing can follow it in this process.
 bool make(const Call &call, const Probe &probe, CUcontext context) {
   Scene scene(call);
@@ -66,14 +97,21 @@ bool make(const Call &call, const Probe &probe, CUcontext context) {
   printf("%s%s", call.name.c_str(), words.c_str());
   fflush(stdout);
   alarm(kSeconds);
+  if (!make_current(probe.current)) {
+    printf(" ended with no such state\n");
+    return false;
+  }
   const CUresult result = call.invoke(symbol(call.name.c_str()), values.data());
-  printf(" = %d", result);
+  if (contexts)
+    printf(" = %s", name_of(result).c_str());
+  else
+    printf(" = %d", result);
   CALL(cuCtxSetCurrent)(context);
   // What it has done may be told late.
   const CUresult late = CALL(cuCtxSynchronize)();
   alarm(0);
   if (late) printf(", then %d", late);
-  printf("%s\n", result ? "" : told(scene).c_str());
+  printf("%s\n", result || contexts ? "" : told(scene).c_str());
   fflush(stdout);
   return !late;
 }
@@ -143,6 +181,8 @@ int main(int count, char **words) {
   setrlimit(RLIMIT_CORE, &none);
   image_file();
   std::vector<std::string> wanted(words + 1, words + count);
+  contexts = !wanted.empty() && wanted[0] == "--contexts";
+  if (contexts) wanted.erase(wanted.begin());
   while (wanted.size() > 1 && wanted[0] == "--without") {
     std::ifstream file(wanted[1]);
     for (std::string line; std::getline(file, line);)

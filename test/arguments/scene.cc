@@ -182,6 +182,10 @@ uint64_t Scene::make(const std::string &type) {
       CALL(cuMemAddressReserve)(&made.number, kPiece, 0, 0, 0);
       if (!call.has("AddressFree") && !call.has("MemMap")) CALL(cuMemMap)
       (made.number, kPiece, 0, object("CUmemGenericAllocationHandle"), 0);
+    } else if (call.has("AddressReserve")) {
+      // Where one may well be had.
+      CALL(cuMemAddressReserve)(&made.number, kPiece, 0, 0, 0);
+      CALL(cuMemAddressFree)(made.number, kPiece);
     } else {
       made.number = device_memory();
     }

@@ -7,6 +7,7 @@
 #include "memory/memory_range.h"
 #include "session/context.h"
 #include "setup/log.h"
+#include "wire/enter.h"
 
 struct pointer {
   enum { NOT_OURS, DEVICE, MANAGED, HOST } kind;
@@ -21,6 +22,7 @@ static struct pointer look_up(CUdeviceptr address) {
     pointer.address = (uint64_t)(uintptr_t)pointer.host.base + (address - pointer.host.device);
     pointer.kind = HOST;
   } else if (memory_find(address, &pointer.in)) {
+    if (pointer.in.context && guest_context_is_gone(pointer.in.context)) return pointer;
     pointer.kind = pointer.in.kind == ALLOCATION_MANAGED ? MANAGED : DEVICE;
   } else if (host_find((void *)(uintptr_t)address, &pointer.host)) {
     pointer.kind = HOST;
@@ -33,7 +35,7 @@ static struct pointer look_up(CUdeviceptr address) {
   if (pointer.kind == NOT_OURS || pointer.in.context) return pointer;
   // Mappings are of no context.
   if (pointer.in.kind != ALLOCATION_MAPPING) pointer.in.context = context_current_handle();
-  if (pointer.kind == HOST) pointer.in.device = context_current()->device;
+  if (pointer.kind == HOST) pointer.in.device = device_here();
   return pointer;
 }
 

@@ -67,7 +67,7 @@ static CUresult set_limit(struct session *session, int device, CUlimit limit, si
 
 CUresult guest_cuCtxSetLimit(CUlimit limit, size_t value) {
   struct context *context = context_current();
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context) return context_missing(NULL);
   if ((unsigned)limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
   if (limit >= CU_LIMIT_CIG_ENABLED) return CUDA_ERROR_UNSUPPORTED_LIMIT;  // nobody draws here
   size_t before;
@@ -100,7 +100,7 @@ static CUresult events_of_all(const char *call) {
 
 CUresult guest_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
   const struct context *context = context_given(hCtx);
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context) return context_missing(hCtx);
   CUresult missing = events_of_all("cuCtxRecordEvent");
   if (missing) return missing;
   session_follow(session_of_device(context->device), CUDA_ERROR_INVALID_CONTEXT);
@@ -109,7 +109,7 @@ CUresult guest_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
 
 CUresult guest_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
   const struct context *context = context_given(hCtx);
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context) return context_missing(hCtx);
   CUresult missing = events_of_all("cuCtxWaitEvent");
   if (missing) return missing;
   session_follow(session_of_device(context->device), CUDA_ERROR_INVALID_CONTEXT);
@@ -122,7 +122,7 @@ CUresult guest_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
 
 CUresult guest_cuCtxSynchronize_v2(CUcontext ctx) {
   const struct context *context = context_given(ctx);
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context) return context_missing(ctx);
   struct session *session = session_of_device(context->device);
   session_use(session);
   if (guest_obstacles) {

@@ -49,8 +49,7 @@ static CUresult make(struct graph *graph, CUgraphNodeParams *params,
                      const struct graph_edges *edges, struct graph_node **node) {
   struct task *task = NULL;
   uint64_t context;
-  CUresult result = task_context(NULL, &context);
-  if (result) return result;
+  CUresult result;
   switch (params->type) {
     case CU_GRAPH_NODE_TYPE_GRAPH:
       return embed_child(graph, &params->graph, edges, node);
@@ -62,14 +61,17 @@ static CUresult make(struct graph *graph, CUgraphNodeParams *params,
       CUDA_MEM_ALLOC_NODE_PARAMS allocation;
       _Static_assert(sizeof allocation == sizeof params->alloc, "versions of one structure");
       memcpy(&allocation, &params->alloc, sizeof allocation);
-      result = task_allocate(&allocation, context, &task);
+      const int device = allocation.poolProps.location.id;
+      result = task_own_context(device_exists(device) ? device : device_here(), &context);
+      if (!result) result = task_allocate(&allocation, context, &task);
       if (!result) result = graph_add_allocation(graph, task, edges, node);
       if (!result)
         params->alloc.dptr = graph_allocation_address((*node)->task->allocate.allocation);
       break;
     }
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
-      result = task_free(params->free.dptr, context, &task);
+      result = task_own_context(device_here(), &context);
+      if (!result) result = task_free(params->free.dptr, context, &task);
       if (!result) result = graph_add_free(graph, task, edges, node);
       break;
     default:

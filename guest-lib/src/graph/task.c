@@ -63,8 +63,13 @@ void task_unref(struct task *task) {
 
 CUresult task_context(CUcontext handle, uint64_t *context) {
   *context = handle ? handle_of(handle) : context_current_handle();
-  return *context && handle_object(WIRE_KIND_CONTEXT, *context) ? CUDA_SUCCESS
-                                                                : CUDA_ERROR_INVALID_CONTEXT;
+  if (!handle) return context_unusable();
+  return handle_object(WIRE_KIND_CONTEXT, *context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult task_own_context(int device, uint64_t *context) {
+  *context = context_unusable() ? context_primary(device) : context_current_handle();
+  return context_is_inactive(*context) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
 // ---- kernels -----------------------------------------------------------------------------------
@@ -339,7 +344,8 @@ static CUresult values_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *params, struct
 
 static CUresult host_of(const CUDA_HOST_NODE_PARAMS_v2 *params, struct task **task) {
   uint64_t context;
-  CUresult result = task_context(params->ctx, &context);
+  CUresult result =
+      params->ctx ? task_context(params->ctx, &context) : task_own_context(device_here(), &context);
   if (!result && params->syncMode > CU_HOST_TASK_SPINWAIT) result = CUDA_ERROR_INVALID_VALUE;
   if (!result) result = task_host(params->fn, params->userData, context, task);
   if (!result) (*task)->host.syncMode = params->syncMode;
@@ -349,7 +355,8 @@ static CUresult host_of(const CUDA_HOST_NODE_PARAMS_v2 *params, struct task **ta
 // An event is recorded in its own context, whichever is preferred.
 static CUresult record_of(const CUDA_EVENT_RECORD_NODE_PARAMS *params, struct task **task) {
   uint64_t context;
-  CUresult result = task_context(params->ctx, &context);
+  CUresult result =
+      params->ctx ? task_context(params->ctx, &context) : task_own_context(device_here(), &context);
   return result ? result : task_event(handle_of(params->event), 1, context, task);
 }
 

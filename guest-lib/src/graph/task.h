@@ -80,8 +80,12 @@ static inline struct task *task_ref(struct task *task) {
 void task_unref(struct task *task);
 
 // Sets *context to the handle of a live context, or of the current one for NULL.
-// CUDA_ERROR_INVALID_CONTEXT when there is none. The thread is in its session from now on.
+// CUDA_ERROR_INVALID_CONTEXT when there is none, CUDA_ERROR_CONTEXT_IS_DESTROYED when the current
+// one is that. The thread is in its session from now on.
 CUresult task_context(CUcontext handle, uint64_t *context);
+// The same for a node that names none and can be made without a current one: the current one if
+// there is one, else the primary one of a device.
+CUresult task_own_context(int device, uint64_t *context);
 
 // Make tasks of one type each, with a reference that is the caller's. The functions check what
 // could not be checked without knowing the device: CUDA_ERROR_INVALID_VALUE for addresses and

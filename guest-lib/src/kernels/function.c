@@ -195,8 +195,7 @@ CUresult guest_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfuncti
 static _Bool check_set(struct function *function, CUfunction_attribute attribute, int *value,
                        CUresult *result) {
   const uint32_t shared = 1u << CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
-  int most = device_attribute(context_current()->device,
-                              CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  int most = device_attribute(device_here(), CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   *result = CUDA_SUCCESS;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:

@@ -315,6 +315,9 @@ void memory_return(struct session *session, uint64_t address, uint64_t size, uin
 }
 
 static CUresult retire(struct session *session, uint64_t address) {
+  // What a released context had is gone, though the server has it until somebody comes back for it.
+  const struct record *record = record_at(address);
+  if (record && guest_context_is_gone(record->context)) return CUDA_ERROR_INVALID_VALUE;
   if (!memory_room_to_leave(session)) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t capacity;
   CUresult result = memory_leave(address, &capacity);

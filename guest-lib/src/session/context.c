@@ -130,7 +130,7 @@ CUresult guest_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParam
 
 CUresult guest_cuCtxAttach(CUcontext *pctx, unsigned int flags) {
   struct context *context = context_current();
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context) return context_missing(NULL);
   if (!pctx || flags) return CUDA_ERROR_INVALID_VALUE;
   if (context->primary) return CUDA_ERROR_INVALID_CONTEXT;  // those are retained
   atomic_fetch_add(&context->attached, 1);
@@ -181,7 +181,7 @@ struct context *context_given(CUcontext ctx) {
 
 CUresult guest_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
   struct context *context = context_given(ctx);
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context) return context_missing(ctx);
   if (!device) return CUDA_ERROR_INVALID_VALUE;
   *device = context->device;
   return CUDA_SUCCESS;
@@ -191,7 +191,7 @@ CUresult guest_cuCtxGetDevice(CUdevice *device) { return guest_cuCtxGetDevice_v2
 
 CUresult guest_cuCtxGetFlags(unsigned int *flags) {
   struct context *context = context_current();
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context) return context_missing(NULL);
   if (!flags) return CUDA_ERROR_INVALID_VALUE;
   *flags = context->flags;
   return CUDA_SUCCESS;
@@ -199,7 +199,7 @@ CUresult guest_cuCtxGetFlags(unsigned int *flags) {
 
 CUresult guest_cuCtxSetFlags(unsigned int flags) {
   struct context *context = context_current();
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context) return context_missing(NULL);
   if (flags & ~(unsigned)CU_CTX_FLAGS_MASK) return CUDA_ERROR_INVALID_VALUE;
   context->flags = flags;
   return CUDA_SUCCESS;
@@ -207,7 +207,7 @@ CUresult guest_cuCtxSetFlags(unsigned int flags) {
 
 CUresult guest_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
   struct context *context = context_given(ctx);
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context) return context_missing(ctx);
   if (context->inactive) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   if (!ctxId) return CUDA_ERROR_INVALID_VALUE;
   *ctxId = context->id;
@@ -216,7 +216,7 @@ CUresult guest_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
 
 CUresult guest_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
   struct context *context = context_given(ctx);
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context) return context_missing(ctx);
   if (!version) return CUDA_ERROR_INVALID_VALUE;
   // The runtime takes this call to see whether a primary context has been reset.
   if (context->inactive) return CUDA_ERROR_INVALID_CONTEXT;
@@ -226,14 +226,14 @@ CUresult guest_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
 
 CUresult guest_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
   struct context *context = context_current();
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context) return context_missing(NULL);
   device_priorities(context->device, leastPriority, greatestPriority);
   return CUDA_SUCCESS;
 }
 
 CUresult guest_cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
   struct context *context = context_current();
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context) return context_missing(NULL);
   if (!pconfig) return CUDA_ERROR_INVALID_VALUE;
   *pconfig = context->cache_config;
   return CUDA_SUCCESS;
@@ -242,35 +242,29 @@ CUresult guest_cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
 // Cache preferences are hints: kept, so that reading them back gives what was set.
 CUresult guest_cuCtxSetCacheConfig(CUfunc_cache config) {
   struct context *context = context_current();
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context) return context_missing(NULL);
   if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
   context->cache_config = config;
   return CUDA_SUCCESS;
 }
 
 CUresult guest_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
-  struct context *context = context_current();
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   if (!pConfig) return CUDA_ERROR_INVALID_VALUE;
   *pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
   return CUDA_SUCCESS;
 }
 
 CUresult guest_cuCtxSetSharedMemConfig(CUsharedconfig config) {
-  struct context *context = context_current();
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   // Banks have one width on all devices of today: the call is heard and ignored.
   return (unsigned)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE ? CUDA_ERROR_INVALID_VALUE
                                                                       : CUDA_SUCCESS;
 }
 
-CUresult guest_cuCtxResetPersistingL2Cache(void) {
-  return context_current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
-}
+CUresult guest_cuCtxResetPersistingL2Cache(void) { return CUDA_SUCCESS; }
 
 CUresult guest_cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
   struct context *context = context_current();
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context) return context_missing(NULL);
   if (!pvalue || (unsigned)limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
   return device_limit(context->device, limit, pvalue);
 }

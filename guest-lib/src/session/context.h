@@ -35,6 +35,11 @@ struct context *context_given(CUcontext context);
 // Says why the current context cannot be used: CUDA_ERROR_INVALID_CONTEXT when there is none,
 // CUDA_ERROR_CONTEXT_IS_DESTROYED when it is destroyed or inactive, CUDA_SUCCESS when it can.
 CUresult context_unusable(void);
+// Says why context_given has found none: CUDA_ERROR_INVALID_CONTEXT, or of a current one that was
+// destroyed CUDA_ERROR_CONTEXT_IS_DESTROYED.
+static inline CUresult context_missing(CUcontext context) {
+  return context ? CUDA_ERROR_INVALID_CONTEXT : context_unusable();
+}
 // Whether the context of a handle is inactive: what was made in it is gone for the program, though
 // the server has it until the context is retained again.
 _Bool context_is_inactive(uint64_t handle);

@@ -15,7 +15,6 @@ CUresult guest_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, 
 }
 
 CUresult guest_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type) {
-  if (!context_current()) return CUDA_ERROR_INVALID_CONTEXT;
   if (!pExecAffinity || (unsigned)type >= CU_EXEC_AFFINITY_TYPE_MAX)
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;

@@ -176,6 +176,13 @@ CUresult enter(std::shared_ptr<Context> *context) {
   return CUDA_SUCCESS;
 }
 
+CUresult enter_anywhere(std::shared_ptr<Context> *context) {
+  if (CUresult bad = enter()) return bad;
+  *context = driver()->handles.find<Context>(ContextStack::top());
+  if (*context && !(*context)->active()) *context = nullptr;
+  return *context ? (*context)->error() : CUDA_SUCCESS;
+}
+
 HostFunctionScope::HostFunctionScope() { in_host_function = true; }
 HostFunctionScope::~HostFunctionScope() { in_host_function = false; }
 

@@ -55,6 +55,10 @@ bool devices_are_lost();
 // The calling thread's context, ready for work: otherwise why not.
 CUresult enter(std::shared_ptr<Context> *context);
 
+// For a call that knows by what it is given where it works: the same, but nullptr where no context
+// is current, or none that is alive.
+CUresult enter_anywhere(std::shared_ptr<Context> *context);
+
 // CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_NOT_PERMITTED (inside a host function) or CUDA_SUCCESS.
 CUresult enter();
 

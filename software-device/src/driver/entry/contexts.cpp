@@ -160,7 +160,8 @@ CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext handle) {
   // Asking where one is works in a context that failed, or is not active yet.
   uint64_t number = handle ? reinterpret_cast<uint64_t>(handle) : ContextStack::top();
   auto context = driver()->handles.find<Context>(number);
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context)
+    return handle || !number ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_CONTEXT_IS_DESTROYED;
   *device = context->device().ordinal;
   return CUDA_SUCCESS;
 }

@@ -81,7 +81,9 @@ CUresult fill_of(const CUDA_MEMSET_NODE_PARAMS_v2 &params, TaskRef *task) {
 
 CUresult host_of(const CUDA_HOST_NODE_PARAMS_v2 &params, TaskRef *task) {
   std::shared_ptr<Context> context;
-  if (CUresult bad = find_context(params.ctx, &context)) return bad;
+  if (CUresult bad =
+          params.ctx ? find_context(params.ctx, &context) : find_own_context(0, &context))
+    return bad;
   if (!params.fn) return refuse(CUDA_ERROR_INVALID_VALUE, "the function is NULL");
   if (params.syncMode > CU_HOST_TASK_SPINWAIT)
     return refuse(CUDA_ERROR_INVALID_VALUE, "there is no way to wait %u", params.syncMode);
@@ -301,6 +303,13 @@ CUresult find_context(CUcontext handle, std::shared_ptr<Context> *context) {
     return refuse(CUDA_ERROR_INVALID_CONTEXT, "%p is no context that is alive",
                   static_cast<void *>(handle));
   return (*context)->error();
+}
+
+CUresult find_own_context(int device, std::shared_ptr<Context> *context) {
+  if (CUresult bad = enter_anywhere(context)) return bad;
+  if (*context) return CUDA_SUCCESS;
+  *context = driver()->device(device)->primary;
+  return (*context)->active() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult task_of(const CUgraphNodeParams &params, const std::vector<CUlaunchAttribute> &attributes,

@@ -8,6 +8,9 @@ namespace softdev::driver {
 
 // The context of a handle, or the current one for NULL.
 CUresult find_context(CUcontext handle, std::shared_ptr<Context> *context);
+// For a node that names none, and can be made without a current one: the current one if there is
+// one, else the primary one of a device.
+CUresult find_own_context(int device, std::shared_ptr<Context> *context);
 
 // The task that `params` describe; empty for nodes that need none. Without the lock of graphs: it
 // looks at memory. Not for allocations, child graphs and conditions, which belong to one graph.

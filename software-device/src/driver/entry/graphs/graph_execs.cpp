@@ -17,7 +17,7 @@ CUresult instantiate(CUgraphExec *out, CUgraph handle, cuuint64_t flags, CUgraph
   *culprit = nullptr;
   *why = CUDA_GRAPH_INSTANTIATE_ERROR;
   std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = enter_anywhere(&context)) return bad;
   if (!out || (flags & ~kFlags)) return CUDA_ERROR_INVALID_VALUE;
   if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) {
     *why = CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;

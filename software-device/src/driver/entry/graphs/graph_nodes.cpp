@@ -59,10 +59,12 @@ CUresult add_node(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
 CUresult add_memory(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
                     const CUgraphEdgeData *data, size_t count,
                     const CUDA_MEM_ALLOC_NODE_PARAMS *allocation, CUdeviceptr *address) {
-  std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = enter()) return bad;
   if (allocation)
     if (CUresult bad = check_allocation(*allocation)) return bad;
+  std::shared_ptr<Context> context;
+  if (CUresult bad = find_own_context(allocation ? allocation->poolProps.location.id : 0, &context))
+    return bad;
   auto make = [&](Graph *graph, const std::vector<Edge> &edges, Node **node) -> CUresult {
     if (!allocation) return add_free(graph, context, *address, edges, node);
     if (CUresult bad = add_allocation(graph, context, *allocation, edges, node)) return bad;

@@ -23,9 +23,10 @@ CUresult allocate(CUdeviceptr *address, size_t size) {
 }
 
 // Freeing waits for the device, as CUDA's does; so nothing that is queued can be using it.
+// It needs no current context (as an H200's driver 580 has it).
 CUresult release(CUdeviceptr address) {
   std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = enter_anywhere(&context)) return bad;
   if (!address) return CUDA_SUCCESS;
   if (CUresult bad = admit_unsafe()) return bad;
   Driver &all = *driver();
@@ -34,7 +35,7 @@ CUresult release(CUdeviceptr address) {
   if (CUresult bad = free_graph_memory(address, &of_graph, &allocation)) return bad;
   if (of_graph) {
     for (const auto &device : all.devices) device->drain();
-    return context->error();
+    return context ? context->error() : CUDA_SUCCESS;
   }
   auto region = all.memory.remove(address, [](const Region &candidate) {
     return !candidate.variable && !candidate.graph &&
@@ -51,6 +52,7 @@ CUresult release(CUdeviceptr address) {
   drain_users();
   count_free(*region);
   all.memory.destroy(std::move(region), drain_users);
+  if (!context) return CUDA_SUCCESS;
   context->flush_prints();
   return context->error();
 }

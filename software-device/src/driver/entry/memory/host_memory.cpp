@@ -28,7 +28,7 @@ CUresult allocate(void **pointer, size_t size, unsigned flags) {
 // Waits for the work of all devices, any of which may be using it.
 CUresult release(void *pointer, bool (*fits)(const Region &), CUresult otherwise) {
   std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = enter_anywhere(&context)) return bad;
   if (CUresult bad = admit_unsafe()) return bad;
   Driver &all = *driver();
   auto region = all.memory.remove(address_of(pointer), fits);
@@ -82,7 +82,8 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t size, unsigned int flags) {
 }
 
 CUresult cuMemHostUnregister(void *pointer) {
-  if (CUresult bad = enter()) return bad;
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
   if (!pointer) return CUDA_ERROR_INVALID_VALUE;
   {
     auto pin = driver()->memory.pin();

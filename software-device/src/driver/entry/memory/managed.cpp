@@ -67,7 +67,7 @@ void set_accessed_by(Advice &advice, CUmemLocation location, bool on) {
 
 CUresult advise(CUdeviceptr address, size_t size, CUmem_advise advice, CUmemLocation location) {
   std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = enter_anywhere(&context)) return bad;
   if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
     return CUDA_ERROR_INVALID_VALUE;
   bool on = advice % 2 == 1;  // each set is followed by its unset
@@ -244,7 +244,7 @@ CUresult cuMemRangeGetAttribute(void *data, size_t data_size, CUmem_range_attrib
 CUresult cuMemRangeGetAttributes(void **data, size_t *data_sizes, CUmem_range_attribute *attributes,
                                  size_t count, CUdeviceptr address, size_t size) {
   std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = enter_anywhere(&context)) return bad;
   if (!data || !data_sizes || !attributes || !count) return CUDA_ERROR_INVALID_VALUE;
   auto pin = driver()->memory.pin();
   const Region *region = find_managed(address, size);

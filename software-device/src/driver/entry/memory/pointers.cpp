@@ -137,7 +137,7 @@ extern "C" {
 
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr address) {
   std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = enter_anywhere(&context)) return bad;
   if (!data) return CUDA_ERROR_INVALID_VALUE;
   auto pin = driver()->memory.pin();
   const Region *region = driver()->memory.find(address);
@@ -148,7 +148,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data,
                                 CUdeviceptr address) {
   std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = enter_anywhere(&context)) return bad;
   if (!count || !attributes || !data) return CUDA_ERROR_INVALID_VALUE;
   auto pin = driver()->memory.pin();
   const Region *region = driver()->memory.find(address);
@@ -166,7 +166,7 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attribu
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
                                CUdeviceptr address) {
   std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = enter_anywhere(&context)) return bad;
   if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
   auto pin = driver()->memory.pin();
   if (!driver()->memory.find(address)) return CUDA_ERROR_INVALID_VALUE;

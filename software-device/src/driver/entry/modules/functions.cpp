@@ -6,9 +6,13 @@ using namespace softdev::driver;
 
 namespace {
 
+// A function is in a context, as it was found in a module of it; a kernel is meant as it is in the
+// current one.
 CUresult find(const void *handle, Callable *callable) {
   std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = enter_anywhere(&context)) return bad;
+  if (!context && driver()->handles.find<LibraryKernel>(handle))
+    if (CUresult bad = enter(&context)) return bad;
   return guarded([&] { return find_callable(handle, context, callable); });
 }
 
@@ -16,12 +20,12 @@ CUresult find(const void *handle, Callable *callable) {
 // device's primary one.
 CUresult find_on(CUkernel handle, CUdevice ordinal, Callable *callable) {
   std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = enter_anywhere(&context)) return bad;
   Device *device = driver()->device(ordinal);
   if (!device) return CUDA_ERROR_INVALID_DEVICE;
   if (!driver()->handles.find<LibraryKernel>(handle))
     return refuse(CUDA_ERROR_INVALID_HANDLE, "%p is no kernel", static_cast<void *>(handle));
-  if (&context->device() != device) {
+  if (!context || &context->device() != device) {
     context = device->primary;
     if (!context->active()) return CUDA_ERROR_INVALID_CONTEXT;
   }

@@ -7,13 +7,17 @@ using namespace softdev::driver;
 
 namespace {
 
-CUresult find(CUfunction handle, std::shared_ptr<Function> *function) {
-  std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
+CUresult look_up(CUfunction handle, std::shared_ptr<Function> *function) {
   *function = driver()->handles.find<Function>(handle);
   if (!*function)
     return refuse(CUDA_ERROR_INVALID_HANDLE, "%p is no function", static_cast<void *>(handle));
   return CUDA_SUCCESS;
+}
+
+CUresult find(CUfunction handle, std::shared_ptr<Function> *function) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  return look_up(handle, function);
 }
 
 CUresult set_parameter(CUfunction handle, int offset, const void *value, size_t size) {
@@ -33,11 +37,11 @@ CUresult set_parameter(CUfunction handle, int offset, const void *value, size_t 
 }
 
 CUresult launch_staged(CUfunction handle, int width, int height, CUstream stream_handle) {
-  std::shared_ptr<Function> function;
-  if (CUresult bad = find(handle, &function)) return bad;
-  if (width <= 0 || height <= 0) return CUDA_ERROR_INVALID_VALUE;
   StreamRef stream;
   if (CUresult bad = find_stream(stream_handle, Default::kLegacy, &stream)) return bad;
+  std::shared_ptr<Function> function;
+  if (CUresult bad = look_up(handle, &function)) return bad;
+  if (width <= 0 || height <= 0) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&] {
     std::lock_guard guard(function->staged.mutex);
     StagedLaunch &staged = function->staged;
