@@ -90,6 +90,7 @@ t.test('every answer comes back as it went', async (t) => {
     nvidiaDriver: '580.65.06',
     nvmlVersion: '',
     devices: [state],
+    others: [{ ...state, name: 'other' }],
     processes: [{ session: 1n << 40n, device: 0, ...row }],
     room: null,
   };

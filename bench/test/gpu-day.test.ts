@@ -255,7 +255,7 @@ t.test('a GPU that is lost in the middle', { skip, timeout: 180_000 }, async (t)
   t.ok(Object.values(kept.steps).every(({ differs = [] }) => differs.length === 0));
   copyFileSync(softwareDevice, library);
   const again = await day(place, args);
-  t.equal(Object.keys(resultsOf(place).steps).length, 13, again.stderr);
+  t.equal(Object.keys(resultsOf(place).steps).length, 16, again.stderr);
 });
 
 const noDisk = !isRoot && 'not root: only root may mount a small disk';

@@ -1,7 +1,7 @@
 // Programs of test/programs that are no part of the backbone.
 
 // Run by bad-input.test.ts, claims.test.ts, empty-cubins.test.ts, hidden-memory.test.ts, long-waits.test.ts,
-// peers.test.ts, several-devices.test.ts and shares.test.ts.
+// peers.test.ts, release.test.ts, several-devices.test.ts and shares.test.ts.
 export const elsewhere = [
   ...[
     'busy-kernels',
@@ -18,6 +18,7 @@ export const elsewhere = [
     'machine-code',
     'machine-code-ptx',
   ],
+  'releases',
   ...['peer-limit', 'peer-managed', 'peer-memory', 'peer-variable'],
   ...['several-devices', 'several-managed'],
 ];
