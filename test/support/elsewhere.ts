@@ -1,6 +1,6 @@
 // Programs of test/programs that are no part of the backbone.
 
-// Run by bad-input.test.ts, claims.test.ts, empty-cubins.test.ts, hidden-memory.test.ts, long-waits.test.ts,
+// Run by bad-input.test.ts, claims.test.ts, empty-cubins.test.ts, freed-shared.test.ts, hidden-memory.test.ts, long-waits.test.ts,
 // peers.test.ts, release.test.ts, several-devices.test.ts and shares.test.ts.
 export const elsewhere = [
   ...[
@@ -10,6 +10,7 @@ export const elsewhere = [
     'endless-kernel',
     'endless-launch',
     'endless-peers',
+    'freed-shared',
     'large-stacks',
     'leftover-heap',
     'leftovers',

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <string>
 
-#include "../check.h"
-#include "../check_driver.h"
+#include "check.h"
+#include "check_driver.h"
 
 namespace {
 
