@@ -112,6 +112,27 @@ t.test('a server that is gone is said by the call, and tried again', async (t) =
   t.match(stderr, /no connection to .*: Connection refused\. Is `outboard serve` running there\?/);
 });
 
+t.test('a GPU of another kind is not taken for the one that was', async (t) => {
+  const folder = shortFolder(t);
+  const before = await startServer();
+  t.teardown(() => before.stop());
+  const env = { OUTBOARD_SERVER: before.address, OUTBOARD_RELEASE: folder, OUTBOARD_LOG: 'error' };
+  const child = start('releases', env);
+  const result = ended(child);
+  const steps = lineByLine(child);
+  await steps.until('held');
+  await steps.next('let go');
+  t.match(await ask(socketOf(folder, child), 'release'), /^released /);
+  await before.stop();
+  const args = ['--device', 'software', '--gpus', '1', '--listen', before.address];
+  const after = await startServer({ args, env: { SOFTWARE_DEVICE_TRAITS: 'device=t4' } });
+  t.teardown(() => after.stop());
+  steps.go();
+  const { lines, stderr } = await result;
+  t.equal(lines[lines.indexOf('let go') + 1], 'cuInit CUDA_ERROR_DEVICE_UNAVAILABLE');
+  t.match(stderr, /one like it cannot be had: its GPU was .*Name servers with GPUs of one kind/);
+});
+
 t.test('a session that is ended by its supervisor', async (t) => {
   const folder = shortFolder(t);
   const env = { OUTBOARD_SERVER: server.address, OUTBOARD_RELEASE: folder, OUTBOARD_LOG: 'info' };
