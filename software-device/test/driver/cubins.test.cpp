@@ -218,6 +218,46 @@ void libraries_of_machine_code_work(void **) {
   OK(cuLibraryUnload(library));
 }
 
+// A fatbin of two entries: PTX of that version, and machine code.
+std::string fatbin(uint16_t ptx_major, uint16_t ptx_minor, const std::string &cubin) {
+  std::string entries;
+  const auto add = [&](uint16_t kind, uint16_t major, uint16_t minor, std::string payload) {
+    payload.resize((payload.size() + 8) / 8 * 8);
+    std::string head(64, '\0');
+    const auto put = [&](size_t at, auto value) { memcpy(head.data() + at, &value, sizeof value); };
+    put(0, kind);
+    put(4, uint32_t{64});
+    put(8, uint64_t{payload.size()});
+    put(24, minor);
+    put(26, major);
+    put(28, uint32_t{90});
+    entries += head + payload;
+  };
+  add(1, ptx_major, ptx_minor,
+      ".version " + std::to_string(ptx_major) + "." + std::to_string(ptx_minor) +
+          "\n.target sm_90\n.address_size 64\n.visible .entry executed() { ret; }");
+  add(2, 1, 7, cubin);
+  std::string file(16, '\0');
+  const uint32_t magic = 0xBA55ED50;
+  const uint16_t version = 1, header = 16;
+  const uint64_t size = entries.size();
+  memcpy(file.data(), &magic, 4);
+  memcpy(file.data() + 4, &version, 2);
+  memcpy(file.data() + 6, &header, 2);
+  memcpy(file.data() + 8, &size, 8);
+  return file + entries;
+}
+
+void what_can_be_executed_is(void **) {
+  const bool newest = !strstr(getenv("SOFTWARE_DEVICE_TRAITS"), "nvidia-like");
+  for (uint16_t minor : {uint16_t{0}, uint16_t{2}}) {
+    const CUmodule module = load(fatbin(9, minor, example().bytes()));
+    // Driver 580 compiles PTX up to 9.0.
+    function_of(module, minor == 0 || newest ? "executed" : "plain");
+    OK(cuModuleUnload(module));
+  }
+}
+
 void code_for_other_devices_is_refused(void **) {
   OK(load_from_file(example(90).bytes()));
   for (uint32_t arch : {75u, 89u, 91u, 100u})
@@ -276,6 +316,7 @@ int main() {
       cmocka_unit_test(blocks_have_what_those_of_the_gpu_have),
       cmocka_unit_test(launches_keep_the_order_of_their_stream),
       cmocka_unit_test(libraries_of_machine_code_work),
+      cmocka_unit_test(what_can_be_executed_is),
       cmocka_unit_test(code_for_other_devices_is_refused),
       cmocka_unit_test(damaged_records_are_refused),
       cmocka_unit_test(any_bytes_are_safe),

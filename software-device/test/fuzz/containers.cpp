@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       std::abort();
     if (is_hollow(found.image)) return;
     Image image;
-    if (image.choose(found.image.data(), found.image.size(), 12, 0, true, &reason) ||
+    if (image.choose(found.image.data(), found.image.size(), 12, 0, {.taken = true}, &reason) ||
         image.unpack(&ptx, &reason) || !image.is_cubin())
       return;
     Cubin cubin;

@@ -143,7 +143,7 @@ ModuleReport check_module(const driver::Found &found, const Options &options) {
   ModuleReport report;
   report.where = found.where;
   driver::Image image;
-  if (image.choose(found.image.data(), found.image.size(), options.major, options.minor, false,
+  if (image.choose(found.image.data(), found.image.size(), options.major, options.minor, {},
                    &report.refusal) != CUDA_SUCCESS)
     return report;
   return check_image(image, std::move(report));

@@ -46,6 +46,7 @@ PtxPart part_of(const abi_fatbin_entry &entry) {
   part.claimed = entry.uncompressed_size;
   part.arch = entry.arch;
   part.cubin = entry.kind == ABI_ENTRY_ELF;
+  part.version = entry.version_major * 10 + entry.version_minor;
   if (entry.name) part.name.assign(entry.name, entry.name_length);
   return part;
 }
@@ -153,7 +154,7 @@ CUresult Image::collect(const void *file, size_t size, int major, int minor,
   return CUDA_SUCCESS;
 }
 
-CUresult Image::choose(const void *image, size_t limit, int major, int minor, bool cubins,
+CUresult Image::choose(const void *image, size_t limit, int major, int minor, CubinUse cubins,
                        std::string *reason) {
   Contents contents;
   parts_.clear();
@@ -165,7 +166,7 @@ CUresult Image::choose(const void *image, size_t limit, int major, int minor, bo
       size_t size = abi_image_size(image, limit);
       if (size && collect(image, size, major, minor, &parts_, reason) == CUDA_SUCCESS)
         return CUDA_SUCCESS;
-      if (cubins)
+      if (cubins.taken)
         return choose_cubin({static_cast<const uint8_t *>(image), size}, major, minor, reason);
       *reason =
           std::string("the image is machine code (a cubin); this device executes PTX only: ") +
@@ -196,7 +197,10 @@ CUresult Image::choose(const void *image, size_t limit, int major, int minor, bo
       break;
     }
   }
-  if (contents.usable.empty() && cubins && !contents.cubins.empty()) {
+  const bool none_in_time = std::all_of(
+      contents.usable.begin(), contents.usable.end(),
+      [&](const PtxPart &part) { return cubins.newest_ptx && part.version > cubins.newest_ptx; });
+  if (cubins.taken && none_in_time && !contents.cubins.empty()) {
     // Of a program in pieces, the code of all of them is in the first one.
     contents.cubins.resize(1);
     parts_ = std::move(contents.cubins);

@@ -21,14 +21,22 @@ struct PtxPart {
   uint32_t arch = 0;     // 0 for plain text
   std::string name;      // of the source, for messages
   bool cubin = false;
+  int version = 0;  // of PTX in a fatbin, 90 for 9.0
+};
+
+// Whether machine code for a device will do where there is no PTX that it can execute, or only such
+// as is later than `newest_ptx` (90 for 9.0; 0: none is).
+struct CubinUse {
+  bool taken = false;
+  int newest_ptx = 0;
 };
 
 class Image {
  public:
   // Picks the best PTX for a device of this compute capability out of an image of any kind, and
-  // keeps a copy of it. `limit` is ABI_NO_LIMIT where the length is not known. `cubins`: where
-  // there is no such PTX, machine code for the device will do. On failure *reason has a sentence.
-  CUresult choose(const void *image, size_t limit, int major, int minor, bool cubins,
+  // keeps a copy of it. `limit` is ABI_NO_LIMIT where the length is not known. On failure
+  // *reason has a sentence.
+  CUresult choose(const void *image, size_t limit, int major, int minor, CubinUse cubins,
                   std::string *reason);
 
   // The text, or the cubin's bytes; text of a program in pieces (-rdc=true) is linked. Memory

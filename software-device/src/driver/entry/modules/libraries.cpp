@@ -24,7 +24,7 @@ CUresult load(CUlibrary *handle, const void *code, size_t limit, const JitLog &j
   std::string reason;
   const Device &device = *driver()->devices.front();
   CUresult result = library->image.choose(code, limit, device.compute_major, device.compute_minor,
-                                          driver()->settings.traits.empty_cubins, &reason);
+                                          cubin_use(), &reason);
   // Where a context is current, the code is looked at now: a program learns of bad PTX here and
   // not at its first launch.
   const bool lazy = driver()->settings.traits.lazy_loading;

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "abi_descriptor.h"
+#include "core/driver.h"
 #include "core/log.h"
 
 namespace softdev::driver {
@@ -77,6 +78,11 @@ void report_load_success(const JitLog &jit) {
   fill_buffer(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, "");
   fill_buffer(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, "");
   tell_time(jit);
+}
+
+CubinUse cubin_use() {
+  const Traits &traits = driver()->settings.traits;
+  return {traits.empty_cubins, traits.newer_ptx ? 0 : traits.ptx};
 }
 
 CUresult read_image_file(const char *path, std::vector<uint8_t> *bytes) {

@@ -28,6 +28,9 @@ CUresult report_load_failure(CUresult result, const std::string &reason, const J
 // Tells the program that its log buffers stay empty, and how long it took.
 void report_load_success(const JitLog &jit);
 
+// What the traits say of machine code.
+CubinUse cubin_use();
+
 CUresult read_image_file(const char *path, std::vector<uint8_t> *bytes);
 
 CUresult find_variable(const Instance &instance, const char *name, bool managed,

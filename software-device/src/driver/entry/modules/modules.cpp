@@ -17,7 +17,7 @@ CUresult load(CUmodule *handle, const void *image, size_t limit, const JitLog &j
     const Device &device = context->device();
     auto module = std::make_shared<Module>();
     CUresult result = chosen.choose(image, limit, device.compute_major, device.compute_minor,
-                                    driver()->settings.traits.empty_cubins, &reason);
+                                    cubin_use(), &reason);
     if (result == CUDA_SUCCESS)
       result = Instance::load(chosen, context, nullptr, &module->instance, &reason);
     if (result != CUDA_SUCCESS) return report_load_failure(result, reason, jit);
