@@ -13,7 +13,7 @@ const fuzz = buildPreset('fuzz');
 
 await runMain(async () => {
   const [target, seconds = '60', ...options] = process.argv.slice(2);
-  const ready = await setUp('tests');
+  const ready = await setUp('night');
   await step(fuzz.title, (begin) => ensureNative(begin, 'fuzz'));
   const targets = readdirSync(join(fuzz.folder, 'targets')).sort();
   const known = `The targets: ${targets.join(', ')}`;

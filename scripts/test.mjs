@@ -36,7 +36,7 @@ import { runMain, SetupError, step } from './setup/step.mjs';
 
 /** @typedef {import('./rows/summary.mjs').Row} Row */
 
-/** Tests of programs from PyPI, what they need, and how it is had. */
+/** Tests of programs from PyPI, what they need, how it is had, and whether they are only run at night. */
 const CLIENTS = [
   { test: 'test/clients/test/clients.test.ts', name: 'CuPy and Numba', ensure: ensureClients },
   { test: 'test/clients/test/clients.test.ts', name: 'tinygrad', ensure: ensureTinygrad },
@@ -46,7 +46,12 @@ const CLIENTS = [
     ensure: (/** @type {(detail?: string) => void} */ begin) => ensureRuntimes(begin, OLD_RUNTIMES),
   },
   { test: 'nvml/test/clients.test.ts', name: 'nvidia-ml-py', ensure: ensureNvmlClient },
-  { test: 'test/lambda/test/emulator.test.ts', name: 'awslambdaric', ensure: ensureLambdaClient },
+  {
+    test: 'test/lambda/test/emulator.test.ts',
+    night: true,
+    name: 'awslambdaric',
+    ensure: ensureLambdaClient,
+  },
 ];
 const ROWS = ['lint', 'ctest', 'tap', 'asan'];
 /** Only run where somebody names them, or with --all. */
@@ -91,7 +96,8 @@ async function main() {
     return 0;
   }
   if (pattern && !(await selectsSome(pattern, only))) throw nothingMatches(pattern);
-  const { nvcc, examplesFailed } = await setUp('tests');
+  const night = all || only.some((row) => NIGHTLY.includes(row));
+  const { nvcc, examplesFailed } = await setUp(night ? 'night' : 'tests');
   const noNvcc = nvcc && 'reason' in nvcc ? nvcc.reason : undefined;
   if (noNvcc !== undefined) {
     if (process.env['CI']) {
@@ -100,7 +106,9 @@ async function main() {
     console.log(`\n${noNvcc}\nTests that compile CUDA programs will be skipped.\n`);
   }
   if (only.includes('tap')) {
-    for (const client of CLIENTS) if (pattern?.test(client.test) ?? true) await ensured(client);
+    for (const client of CLIENTS) {
+      if (pattern?.test(client.test) ?? (all || !client.night)) await ensured(client);
+    }
   }
   const env = environment({ nvcc });
   delete env['NIGHTLY'];

@@ -28,8 +28,9 @@ import { ensureWebPage } from './web.mjs';
  * - `demo`: what examples/demo.ts runs, for the processor of this machine;
  * - `runtime`: what `npx outboard` and the packages have;
  * - `programs`: also benchmarks, and the example programs by nvcc;
- * - `tests`: also what only tests need.
- * @typedef {'demo' | 'runtime' | 'programs' | 'tests'} Purpose
+ * - `tests`: also what only tests need;
+ * - `night`: also what only those of the night need.
+ * @typedef {'demo' | 'runtime' | 'programs' | 'tests' | 'night'} Purpose
  */
 
 /** @type {Record<Purpose, { native: import('./presets.mjs').BuildName, cuda: boolean }>} */
@@ -38,6 +39,7 @@ const needs = {
   runtime: { native: 'runtime', cuda: false },
   programs: { native: 'release', cuda: true },
   tests: { native: 'release', cuda: true },
+  night: { native: 'release', cuda: true },
 };
 
 /** @param {Purpose} purpose @returns {Promise<Ready>} */
@@ -46,7 +48,9 @@ export async function setUp(purpose) {
   const own = cuda ? await usersNvcc() : undefined;
   /** @type {import('./packages.mjs').Package['neededFor'][]} */
   const packages = ['build'];
-  if (purpose === 'tests') packages.push('test');
+  const tests = purpose === 'tests' || purpose === 'night';
+  if (tests) packages.push('test');
+  if (purpose === 'night') packages.push('night');
   if (cuda && !own && !existsSync(join(build, 'toolchain'))) packages.push('nvcc');
 
   await step('Debian packages', (begin) => ensurePackages(begin, packages));
@@ -63,7 +67,6 @@ export async function setUp(purpose) {
   if ('path' in nvcc) {
     const names = purpose === 'demo' ? ['kmeans'] : [];
     const name = `${names[0] ?? 'examples'}, by nvcc ${nvcc.version}`;
-    const tests = purpose === 'tests';
     await step(name, (begin) => ensureExamples(begin, nvcc, { names, tests })).catch((error) => {
       if (!(error instanceof SetupError)) throw error;
       examplesFailed = error;

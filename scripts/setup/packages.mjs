@@ -6,8 +6,8 @@
  * @typedef {object} Package
  * @property {string} name Debian's (bookworm's) name for it
  * @property {string} why
- * @property {'build' | 'test' | 'nvcc'} neededFor `build` is needed by everything; `nvcc` only
- *   where the user has no nvcc of their own
+ * @property {'build' | 'test' | 'night' | 'nvcc'} neededFor `build` is needed by everything; `night` by what is
+ *   tested at night alone; `nvcc` only where the user has no nvcc of their own
  * @property {string[]} [commands] executables, all needed
  * @property {string[]} [headers] found in an include folder of the system, all needed
  * @property {string[]} [files] glob patterns, one match of any is enough
@@ -73,11 +73,11 @@ export const packages = [
     neededFor: 'test',
     commands: ['protoc', 'protoc-gen-nanopb'],
   },
-  { name: 'clang', why: 'fuzz targets', neededFor: 'test', commands: ['clang', 'clang++'] },
+  { name: 'clang', why: 'fuzz targets', neededFor: 'night', commands: ['clang', 'clang++'] },
   {
     name: 'libclang-rt-dev',
     why: 'libFuzzer and the sanitizers of clang',
-    neededFor: 'test',
+    neededFor: 'night',
     files: [
       '/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.fuzzer*.a',
       '/usr/lib/clang/*/lib/*/libclang_rt.fuzzer*.a',

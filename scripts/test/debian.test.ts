@@ -10,7 +10,7 @@ const { ensurePackages, isPresent, missingMessage, missingPackages } = await imp
 const { packages } = await import('../setup/packages.mjs');
 
 const empty = { path: '', includes: [], files: () => false, uid: 1000 };
-const everything = ['build', 'test', 'nvcc'] as const;
+const everything = ['build', 'test', 'night', 'nvcc'] as const;
 
 t.test('every package can be looked for and says why it is needed', async (t) => {
   t.same(missingPackages([...everything], empty), packages);
