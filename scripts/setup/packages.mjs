@@ -101,6 +101,7 @@ export const packages = [
     neededFor: 'test',
     commands: ['strace'],
   },
+  { name: 'buildah', why: 'packs the image', neededFor: 'night', commands: ['buildah'] },
   { name: 'zip', why: 'packs the layer for AWS Lambda', neededFor: 'test', commands: ['zip'] },
   { name: 'unzip', why: 'unpacks that layer', neededFor: 'test', commands: ['unzip'] },
   {
