@@ -20,6 +20,7 @@ const char kModule[] = R"(
   ld.param.u64 %d1, [out]; mov.u32 %r1, %ctaid.x; mul.wide.u32 %d2, %r1, 4; add.s64 %d1, %d1, %d2;
   mov.u32 %r2, %cluster_nctarank; st.global.u32 [%d1], %r2; ret;
 }
+.visible .entry flat() .explicitcluster .reqnctapercluster 2, 0, 1 { ret; }
 .visible .entry must() .explicitcluster { ret; }
 .visible .entry small() .maxclusterrank 4 { ret; }
 
@@ -90,6 +91,7 @@ void clusters(void **) {
   OK(launch(fixed, 4, 2, parameters));
   EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE, launch(fixed, 4, 4, parameters));
   EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE, launch(fixed, 3, 0, parameters));
+  EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE, launch(kernel(module, "flat"), 4, 0, nullptr));
   EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE, launch(kernel(module, "must"), 2, 0, nullptr));
   OK(launch(kernel(module, "must"), 2, 2, nullptr));
   EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE, launch(kernel(module, "small"), 8, 8, nullptr));

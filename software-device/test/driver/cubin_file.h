@@ -47,6 +47,11 @@ class CubinFile {
     symbols_.append(reinterpret_cast<const char *>(&symbol), sizeof symbol);
     return count_++;
   }
+  // The same symbol once more.
+  void again(uint32_t number) {
+    symbols_.append(symbols_.substr(number * sizeof(Elf64_Sym), sizeof(Elf64_Sym)));
+    ++count_;
+  }
   // A kernel with these records, and with those on its registers and local memory. Returns its
   // symbol.
   uint32_t kernel(const std::string &name, const std::string &records, uint32_t registers = 32,

@@ -282,10 +282,22 @@ void damaged_records_are_refused(void **) {
   refuse(CubinFile::record(0x17, {0, 0}));
   refuse(CubinFile::record(0x05, {0, 1, 1}));
   refuse(CubinFile::record(0x3d, {1}));
+  refuse(CubinFile::record(0x3d, {1, 0, 1}));
   refuse("abc");
   CubinFile outside;
   outside.symbol("v", STT_OBJECT, 0, outside.add(".nv.global", SHT_NOBITS, "", 8, 8), 4, 8);
   EXPECT(CUDA_ERROR_INVALID_IMAGE, load_from_file(outside.bytes()));
+  CubinFile large;
+  large.kernel("k", "", 32, 0, uint64_t{1} << 32);
+  EXPECT(CUDA_ERROR_INVALID_IMAGE, load_from_file(large.bytes()));
+}
+
+// A file of 3 MB whose symbols would take 10 GB, had each a name of its own.
+void names_take_no_more_than_the_file_has(void **) {
+  CubinFile file;
+  const uint32_t first = file.kernel(std::string(100000, 'k'), "");
+  for (int i = 0; i < 100000; i++) file.again(first);
+  EXPECT(CUDA_ERROR_INVALID_IMAGE, load_from_file(file.bytes()));
 }
 
 // Whatever stands in whatever place, there is an answer.
@@ -319,6 +331,7 @@ int main() {
       cmocka_unit_test(what_can_be_executed_is),
       cmocka_unit_test(code_for_other_devices_is_refused),
       cmocka_unit_test(damaged_records_are_refused),
+      cmocka_unit_test(names_take_no_more_than_the_file_has),
       cmocka_unit_test(any_bytes_are_safe),
   };
   return cmocka_run_group_tests(tests, use_primary, release_primary);

@@ -19,6 +19,7 @@ constexpr uint8_t kOfEntry = 0x10, kOfManaged = 0x04;  // st_other
 constexpr uint32_t kMostParameterBytes = 64 << 10;
 constexpr uint32_t kMostParameters = 8 << 10;
 constexpr uint64_t kMostVariableBytes = uint64_t{1} << 40;
+constexpr size_t kMostNames = 4;            // bytes of names of symbols, for each byte of the file
 constexpr uint32_t kMostStack = 512 << 10;  // bytes of local memory of a thread
 constexpr uint32_t kMostThreads = 1024;
 // In front of a block's own shared memory, from compute capability 9.0 on.
@@ -111,6 +112,8 @@ class Reader {
       Elf64_Sym symbol;
       read(table, i * sizeof symbol, &symbol);
       const std::string_view name = string_at(names, symbol.st_name);
+      if (name.size() > names_left_) return "its names of symbols overlap";
+      names_left_ -= name.size();
       if (name.empty() || symbol.st_shndx == SHN_UNDEF) continue;
       std::string bad;
       if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && (symbol.st_other & kOfEntry))
@@ -139,7 +142,7 @@ class Reader {
     }
     if (const Section *shared = named(".nv.shared." + kernel.name)) {
       const uint64_t reserved = out_->arch >= 90 ? kReservedShared : 0;
-      if (shared->header.sh_size > kMostVariableBytes) return "its shared memory is too large";
+      if (shared->header.sh_size > UINT32_MAX) return "its shared memory is too large";
       kernel.attributes.static_shared =
           static_cast<uint32_t>(std::max(shared->header.sh_size, reserved) - reserved);
     }
@@ -175,8 +178,11 @@ class Reader {
           return true;
         }
         case kCluster:
-          for (size_t i = 0; i < 3; i++) is.required_cluster[i] = word(data, i);
-          return data.size() >= 12;
+          for (size_t i = 0; i < 3; i++) {
+            is.required_cluster[i] = word(data, i);
+            if (is.required_cluster[i] == 0) return false;
+          }
+          return true;
         case kExplicitCluster:
           is.cluster_must_be_set = true;
           return true;
@@ -257,6 +263,8 @@ class Reader {
   std::vector<Section> sections_;
   std::map<std::string_view, size_t, std::less<>> by_name_;
   size_t symbols_ = 0, far_ = 0;  // places of sections; 0: there is none
+  // Names are copied: what many symbols name by the same bytes would take memory without an end.
+  size_t names_left_ = kMostNames * file_.size();
   std::map<size_t, size_t> kernel_by_symbol_;
 };
 

@@ -166,6 +166,9 @@ CUresult find_cluster(const Kernel &kernel, const FunctionSettings &settings, co
     return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, "%s needs a cluster dimension",
                   kernel.name().c_str());
   }
+  if (!cluster->y || !cluster->z)
+    return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, "a dimension of the cluster of %s is 0",
+                  kernel.name().c_str());
   uint64_t blocks = uint64_t{cluster->x} * cluster->y;
   uint32_t most = cluster_limit(attributes, settings);
   if (blocks > most || blocks * cluster->z > most)
