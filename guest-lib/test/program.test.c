@@ -37,6 +37,9 @@ static const struct named names[] = {
     {"pythonista", WORDS("pythonista\0train.py"), "pythonista"},
     {"node", WORDS("node\0--enable-source-maps\0--require\0x.cjs\0serve.mjs"), "serve.mjs"},
     {"node", WORDS("node\0-e\0work()"), "node"},
+    {"node", WORDS("node\0--eval\0work()\0secret"), "node"},
+    {"node", WORDS("node\0--print=work()\0secret"), "node"},
+    {"node", WORDS("node\0--import\0x.mjs\0--eval=work()\0secret"), "node"},
     {"bash", WORDS("bash\0-e\0job.sh"), "job.sh"},
 };
 

@@ -16,17 +16,18 @@ struct interpreter {
   // Options of one letter that take a value, in the same word or the next; what `code` takes is a
   // program, what `module` takes the name of one.
   const char *valued, *code, *module;
-  // Long options that take the next word.
-  const char *long_valued[4];
+  // Long options that take the next word; those whose value is a program, in the next word or
+  // behind a =.
+  const char *long_valued[4], *long_code[2];
 };
 
 static const struct interpreter interpreters[] = {
-    {"python", "WXcm", "c", "m", {"--check-hash-based-pycs"}},
-    {"pypy", "WXcm", "c", "m", {"--check-hash-based-pycs"}},
-    {"node", "Crep", "ep", "", {"--require", "--import", "--eval", "--print"}},
-    {"perl", "eE", "eE", "", {0}},
-    {"bash", "cOo", "c", "", {"--rcfile", "--init-file"}},
-    {"sh", "co", "c", "", {0}},
+    {"python", "WXcm", "c", "m", {"--check-hash-based-pycs"}, {0}},
+    {"pypy", "WXcm", "c", "m", {"--check-hash-based-pycs"}, {0}},
+    {"node", "Crep", "ep", "", {"--require", "--import"}, {"--eval", "--print"}},
+    {"perl", "eE", "eE", "", {0}, {0}},
+    {"bash", "cOo", "c", "", {"--rcfile", "--init-file"}, {0}},
+    {"sh", "co", "c", "", {0}, {0}},
 };
 
 static const struct interpreter *interpreter_of(const char *executable) {
@@ -51,6 +52,15 @@ static _Bool takes_next(const struct interpreter *interpreter, const char *word)
   return 0;
 }
 
+static _Bool has_code(const struct interpreter *interpreter, const char *word) {
+  for (unsigned i = 0; i < 2 && interpreter->long_code[i]; i++) {
+    const size_t length = strlen(interpreter->long_code[i]);
+    if (strncmp(word, interpreter->long_code[i], length) != 0) continue;
+    if (word[length] == 0 || word[length] == '=') return 1;
+  }
+  return 0;
+}
+
 // The script or module that an interpreter was told to run; NULL: none, as of code in its
 // arguments.
 static const char *script_of(const struct interpreter *interpreter, const char *arguments,
@@ -63,6 +73,7 @@ static const char *script_of(const struct interpreter *interpreter, const char *
     if (word[1] == '-') {
       // What follows two dashes is a script, whatever its name.
       if (word[2] == 0) return after(word, end);
+      if (has_code(interpreter, word)) return NULL;
       if (takes_next(interpreter, word) && !(word = after(word, end))) return NULL;
       continue;
     }
