@@ -1,12 +1,12 @@
 // A session that is given back while its program lives (OUTBOARD_RELEASE): what is held keeps it, the
 // next call attaches anew, and the program notices nothing.
-import { readdirSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { noPrograms } from '../../test/support/paths.js';
 import { testProgram } from '../../test/support/program.js';
 import { startServer } from '../../test/support/server.js';
-import { between, ended, start } from './support/client.js';
+import { between, client, ended, start } from './support/client.js';
 import { ask, lineByLine, shortFolder, socketOf } from './support/release.js';
 
 const server = await startServer();
@@ -165,6 +165,19 @@ t.test('a folder that cannot be had keeps no program from its GPU', async (t) =>
     t.match(stderr, /no socket can be made there: .*\. The session is kept until the program ends/);
   }
   t.same(readdirSync(folder), ['file']);
+});
+
+t.test('what has the name and is no socket stays', async (t) => {
+  const folder = shortFolder(t);
+  const env = { OUTBOARD_SERVER: server.address, OUTBOARD_RELEASE: folder, OUTBOARD_LOG: 'warn' };
+  const asShell = ['-c', 'echo mine > "$OUTBOARD_RELEASE/$$"; exec "$0" "$1"', client];
+  const child = start([...asShell, 'server-dies'], env, '/bin/sh');
+  const result = ended(child);
+  child.stdin?.end('go on\n');
+  const { lines, stderr } = await result;
+  t.same(lines.slice(0, SESSION.length), SESSION);
+  t.match(stderr, /no socket can be made there: Address already in use\. The session is kept/);
+  t.equal(readFileSync(socketOf(folder, child), 'utf8'), 'mine\n');
 });
 
 t.test('a child has no part in it', async (t) => {

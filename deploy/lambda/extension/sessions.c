@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -76,6 +77,12 @@ static _Bool read_line(int fd, int64_t deadline, char *line, size_t size) {
   }
 }
 
+// Of a process that is gone; other files refuse a connection likewise.
+static void remove_old(const char *path) {
+  struct stat there;
+  if (lstat(path, &there) == 0 && S_ISSOCK(there.st_mode)) unlink(path);
+}
+
 static void ask_one(const char *path, const char *process, const char *what, int64_t deadline) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   if (strlen(path) >= sizeof address.sun_path) return;
@@ -85,8 +92,9 @@ static void ask_one(const char *path, const char *process, const char *what, int
   char line[ANSWER_MAX], asked[32];
   const int length = snprintf(asked, sizeof asked, "%s\n", what);
   if (connect(fd, (struct sockaddr *)&address, sizeof address)) {
-    if (errno == ECONNREFUSED) unlink(path);
-    say(1, "process %s has no session any more: %s", process, strerror(errno));
+    const int why = errno;
+    if (why == ECONNREFUSED) remove_old(path);
+    say(1, "process %s has no session any more: %s", process, strerror(why));
   } else if (send(fd, asked, (size_t)length, MSG_NOSIGNAL) != length ||
              !read_line(fd, deadline, line, sizeof line)) {
     say(0, "process %s did not answer in time: its session stays as it is", process);

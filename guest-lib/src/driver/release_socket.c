@@ -100,11 +100,18 @@ static void in_child(void) {
   listening = -1;
 }
 
-// 0, or an errno value. The name is free: no other process has our number.
+// No other process has our number, so a socket there is left of one that is gone. What else has the
+// name is somebody's.
+static void remove_old(const char *path) {
+  struct stat there;
+  if (lstat(path, &there) == 0 && S_ISSOCK(there.st_mode)) unlink(path);
+}
+
+// 0, or an errno value.
 static int open_at(const struct sockaddr_un *address) {
   int fd = descriptor_above(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (fd < 0) return errno;
-  unlink(address->sun_path);
+  remove_old(address->sun_path);
   listening = fd;
   int error = bind(fd, (const struct sockaddr *)address, sizeof *address) || listen(fd, BACKLOG)
                   ? errno

@@ -20,8 +20,8 @@ export interface Run {
 
 export type Environment = Record<string, string | undefined>;
 
-export function start(what: string, env: Environment, program = client): ChildProcess {
-  return spawn(program, [what], {
+export function start(what: string | string[], env: Environment, program = client): ChildProcess {
+  return spawn(program, [what].flat(), {
     env: { ...process.env, LD_LIBRARY_PATH: path.dirname(guestLibrary), ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });

@@ -130,6 +130,8 @@ t.test('processes that are gone, or do not answer', async (t) => {
   renameSync(`${stale}.x`, stale);
   await new Promise((resolve) => left.close(resolve));
   writeFileSync(path.join(folder, 'file'), '');
+  const foreign = path.join(folder, '1234568');
+  writeFileSync(foreign, '');
   await invocation(lambda, async () => {});
   t.ok(
     await extension.output.says(
@@ -138,6 +140,7 @@ t.test('processes that are gone, or do not answer', async (t) => {
   );
   t.ok(await extension.output.says(/process 1234567 has no session any more: Connection refused/));
   t.notOk(existsSync(stale));
+  t.ok(existsSync(foreign), 'no socket, so it is somebody’s');
   child.kill('SIGCONT');
 });
 
