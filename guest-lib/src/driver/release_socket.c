@@ -5,6 +5,7 @@
 // NUMBER is the session's on its server. "end" is for who is about to be killed: the server is told
 // at once, and every later call fails as after any loss of the connection.
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -104,7 +105,10 @@ static void in_child(void) {
 // name is somebody's.
 static void remove_old(const char *path) {
   struct stat there;
-  if (lstat(path, &there) == 0 && S_ISSOCK(there.st_mode)) unlink(path);
+  int fd = descriptor_above(open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (fd < 0) return;
+  if (fstat(fd, &there) == 0 && S_ISSOCK(there.st_mode)) unlink(path);
+  close(fd);
 }
 
 // 0, or an errno value.
