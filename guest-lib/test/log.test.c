@@ -80,6 +80,15 @@ static void long_lines_are_cut(void **state) {
   assert_non_null(strstr(log, "error: after\n"));
 }
 
+static void nothing_leads_a_terminal(void **state) {
+  (void)state;
+  log_capture("error");
+  log_error("%s", "a\33[2Jb\r\nc\177d \302\233e \303\244 \342\200\223 \302");
+  const char *log = log_captured();
+  assert_int_equal(lines_of(log), 1);
+  assert_non_null(strstr(log, "error: a?[2Jb??c?d ??e \303\244 \342\200\223 \302\n"));
+}
+
 static void errno_is_the_programs(void **state) {
   (void)state;
   log_capture("error");
@@ -224,10 +233,15 @@ static void who_reads_the_log_may_go(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(silent_by_default),           cmocka_unit_test(levels),
-      cmocka_unit_test(a_line_says_who_and_when),    cmocka_unit_test(long_lines_are_cut),
-      cmocka_unit_test(errno_is_the_programs),       cmocka_unit_test(bad_values),
-      cmocka_unit_test(lines_of_threads_do_not_mix), cmocka_unit_test(programs_may_ask_for_lines),
+      cmocka_unit_test(silent_by_default),
+      cmocka_unit_test(levels),
+      cmocka_unit_test(a_line_says_who_and_when),
+      cmocka_unit_test(long_lines_are_cut),
+      cmocka_unit_test(nothing_leads_a_terminal),
+      cmocka_unit_test(errno_is_the_programs),
+      cmocka_unit_test(bad_values),
+      cmocka_unit_test(lines_of_threads_do_not_mix),
+      cmocka_unit_test(programs_may_ask_for_lines),
       cmocka_unit_test(who_reads_the_log_may_go),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

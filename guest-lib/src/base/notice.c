@@ -75,6 +75,7 @@ void notice(enum log_level level, const char *format, ...) {
   va_end(arguments);
   if (size < 0) return;
   size_t length = (size_t)size < sizeof text ? (size_t)size : sizeof text - 1;
+  log_clean(text, length);
   LOG(level, "%s", text);
   if (wanted && !(errors_too && level == LOG_ERROR)) say(text, length);
 }

@@ -64,6 +64,17 @@ void log_open(void) {
   if (wrong) log_error("OUTBOARD_LOG=\"%s\": %s", value, wrong);
 }
 
+void log_clean(char *text, size_t length) {
+  unsigned char *at = (unsigned char *)text, *end = at + length;
+  for (; at < end; at++) {
+    // In UTF-8 those behind ASCII's are two bytes.
+    const _Bool wide = *at == 0xc2 && end - at > 1 && (at[1] & 0xe0) == 0x80;
+    if (*at >= ' ' && *at != 0x7f && !wide) continue;
+    *at = '?';
+    if (wide) *++at = '?';
+  }
+}
+
 void log_write(enum log_level level, const char *format, ...) {
   if (level > log_level) return;
   // errno is the program's: a CUDA call must not change it because a log is on.
@@ -80,6 +91,7 @@ void log_write(enum log_level level, const char *format, ...) {
   va_end(arguments);
   size_t length = (size_t)used + (text > 0 ? (size_t)text : 0);
   if (length > sizeof line - 2) length = sizeof line - 2;
+  log_clean(line + used, length - (size_t)used);
   void (*observer)(enum log_level, const char *, size_t) = observed;
   if (observer && level <= LOG_WARN) observer(level, line + used, length - (size_t)used);
   void (*teller)(const char *, size_t) = told;

@@ -22,6 +22,11 @@ void log_observe(void (*observer)(enum log_level level, const char *text, size_t
 // From now on it gets each error likewise, until NULL.
 void log_tell(void (*teller)(const char *text, size_t length));
 
+// Puts a question mark in place of each control character: what is said comes from servers, modules
+// and the environment, too, and must neither lead a terminal nor pass for a line of its own.
+void log_clean(char *text, size_t length);
+
+// Writes a line, cleaned.
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define LOG(level, ...)                                                             \
