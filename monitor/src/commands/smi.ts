@@ -3,7 +3,7 @@ import { ApiClient, apiOptions } from '../api/client.js';
 import type { SensorsView, View } from '../base/view.js';
 import { command, exitCodes } from '../cli/command.js';
 import { type Smi, type SmiGpu, smiCsv, smiFields, smiLines } from '../cli/smi.js';
-import { print, printJson } from '../cli/table.js';
+import { clean, print, printJson } from '../cli/table.js';
 import { uuidOf } from '../devices/devices.js';
 import { BadValue, type Option, yesNo } from '../options/options.js';
 import { parseCount } from '../options/values.js';
@@ -93,7 +93,7 @@ async function asGuest(values: GuestValues): Promise<Smi | null> {
   const found = await reportOf(askedBy({ ...values, ...nothing }, env, patience));
   if ('devices' in found.answer) return ofReport(found.answer, found.server);
   const { text, remedy } = found.answer;
-  process.stderr.write(`outboard: ${text}\n${remedy === null ? '' : `${remedy}\n`}`);
+  process.stderr.write(`outboard: ${clean(text)}\n${remedy === null ? '' : `${clean(remedy)}\n`}`);
   return null;
 }
 

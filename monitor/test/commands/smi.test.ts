@@ -1,7 +1,9 @@
 // `outboard smi`, as guests and operators see it.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import t from 'tap';
+import { encodeAnswer } from '../../../api-server/src/control.js';
 import { smiCsv, smiFields, smiLines } from '../../src/cli/smi.js';
 import { formatAddress } from '../../src/options/values.js';
 import { TestApi } from '../support/api.js';
@@ -71,6 +73,21 @@ t.test('mistakes', async (t) => {
     stderr: /no field colour; there are index/,
   });
   t.match(await smi(['--format', 'xml']), { status: 2, stderr: /expected csv/ });
+});
+
+t.test('a server’s words lead no terminal', async (t) => {
+  const refusal = { code: 'OB_TEST', sentence: 'a\x1b[2Jb', remedy: 'c\nd', result: 0 };
+  const server = createServer((socket) => {
+    socket.once('data', () => socket.end(encodeAnswer({ refusal })));
+  }).listen(0, '127.0.0.1');
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const { status, stderr } = await smi(['--server', `127.0.0.1:${port}`]);
+  t.equal(status, 3);
+  t.match(stderr, /a\?\[2Jb/);
+  t.match(stderr, /c\?d/);
+  t.notMatch(stderr, '\x1b');
 });
 
 t.test('names of guests stay in the frame', async (t) => {
