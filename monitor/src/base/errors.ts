@@ -523,6 +523,10 @@ const table = {
     sentence: 'sessions cannot be recorded in %s: %s',
     remedy: 'Name a folder that the server may write to with `outboard serve --trace-dir`.',
   },
+  OB_READY_FILE: {
+    sentence: 'the ready file %s cannot be written: %s',
+    remedy: 'Name a file in a folder that is there and can be written to with --ready-file.',
+  },
   OB_TRACE_PAIR: {
     sentence: 'the two files do not belong together: %s',
     remedy:

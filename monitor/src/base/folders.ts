@@ -8,7 +8,7 @@ import path from 'node:path';
  */
 export function ensureFolder(folder: string, make: boolean, mode = 0o777): boolean {
   if (make) {
-    mkdirSync(folder, { recursive: true, mode });
+    makeFolder(path.resolve(folder), mode);
     return true;
   }
   const wanted = path.resolve(folder);
@@ -21,6 +21,23 @@ export function ensureFolder(folder: string, make: boolean, mode = 0o777): boole
   if (above === wanted) return true;
   accessSync(above, constants.W_OK | constants.X_OK);
   return false;
+}
+
+/**
+ * As `recursive: true` of mkdirSync, which tries for ever where the folder above is there and the system says ENOENT
+ * all the same, as in /proc.
+ */
+function makeFolder(folder: string, mode: number) {
+  try {
+    mkdirSync(folder, { mode });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST' && statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return;
+    const above = path.dirname(folder);
+    if (code !== 'ENOENT' || existsSync(above)) throw error;
+    makeFolder(above, mode);
+    mkdirSync(folder, { mode });
+  }
 }
 
 function nearest(folder: string): string {

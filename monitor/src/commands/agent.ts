@@ -4,7 +4,12 @@ import { OutboardError } from '../base/errors.js';
 import { type Log, openLog } from '../base/log.js';
 import { type Command, exitCodes } from '../cli/command.js';
 import { formatListen, type Listen, parseListen } from '../network/listeners.js';
-import { logLevelOption, readyFileOption, writeReadyFile } from '../options/daemon.js';
+import {
+  logLevelOption,
+  readyFileOption,
+  requireReadyFile,
+  writeReadyFile,
+} from '../options/daemon.js';
 import { BadValue, type Option, optionsHelp, readOptions, UsageError } from '../options/options.js';
 import { type Address, parseAddress, parseCount, usualPorts } from '../options/values.js';
 
@@ -119,6 +124,7 @@ ${optionsHelp(options)}
     }
     const log = await openLog(values['log-level']);
     try {
+      requireReadyFile(values['ready-file']);
       const agent = new Agent(
         {
           listen: values.listen,

@@ -5,6 +5,7 @@ import type { PlacementPolicy } from '../../policies/placement.js';
 import type { Log } from '../base/log.js';
 import { chooseDriver, type Driver } from '../devices/devices.js';
 import { formatListen, type Listen, requireFree } from '../network/listeners.js';
+import { requireReadyFile } from '../options/daemon.js';
 import type { Address } from '../options/values.js';
 import {
   type CacheFolder,
@@ -82,6 +83,7 @@ export async function prepare(options: PrepareOptions): Promise<Prepared> {
   try {
     if (tenants) requireOperators(http, tenants, formatListen);
     if (tls) requireTlsFiles(tls.files, tls.clients);
+    requireReadyFile(values['ready-file']);
     const driver = await chooseDriver(values.device, values.gpus, values.build);
     const kept = prepareFolders(options, driver);
     // Last: where the server runs already, everything else has been looked at.

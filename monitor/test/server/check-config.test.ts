@@ -50,6 +50,9 @@ t.test('what cannot start is refused by both alike', async (t) => {
     ['OB_TRACE_DIR', ['--trace-dir', at('file/x')]],
     ['OB_MODULE_CACHE', ['--module-cache', at('file/x')]],
     ['OB_UPLOAD_CACHE', ['--upload-cache', at('file')]],
+    ['OB_READY_FILE', ['--ready-file', at('none/ready')]],
+    ['OB_READY_FILE', ['--ready-file', at('file/ready')]],
+    ['OB_READY_FILE', ['--ready-file', folder]],
     ['OB_LISTEN', ['--listen', `127.0.0.1:${port}`]],
     ['OB_LISTEN', [...tls, `${key}`, '--tls-listen', `127.0.0.1:${port}`]],
     ['OB_LISTEN', ['--listen', `unix:${at('none/x.sock')}`]],
@@ -65,6 +68,13 @@ t.test('what cannot start is refused by both alike', async (t) => {
     t.match(serves, { status: 3, code, warmed: 0 }, args.join(' '));
     t.same(checks, serves, `${args.join(' ')}: checked`);
   }
+});
+
+t.test('a folder that the system will not make ends the start', async (t) => {
+  // Only who tries learns that nothing can be made there.
+  t.match(await refusal(t, ['--trace-dir', '/proc/x/y']), { status: 3, code: 'OB_TRACE_DIR' });
+  const args = ['--module-cache', '/proc/x'];
+  t.match(await refusal(t, args), { status: 3, code: 'OB_MODULE_CACHE', warmed: 0 });
 });
 
 t.test('nothing is made by a check', async (t) => {
