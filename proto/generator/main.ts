@@ -1,10 +1,18 @@
-// Writes every generated file from proto/facts, proto/api and proto/api-nvml; with --verify, compares
+// Writes every generated file from proto/facts, proto/api, proto/api-nvml and proto/api-cublas; with --verify, compares
 // instead and exits 1 naming each file that differs.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Api, ApiError, readApi } from './api.js';
+import { type CublasApi, type CublasFacts, readCublasApi, readCublasFacts } from './cublas-api.js';
 import { emitDriverSymbols, emitSymbolDocs, readSymbols } from './driver-symbols.js';
+import {
+  emitCublasDocs,
+  emitCublasEntries,
+  emitCublasHand,
+  emitCublasLtEntries,
+  emitCublasTable,
+} from './emit-cublas.js';
 import { type Callers, emitCoverage } from './emit-docs.js';
 import {
   emitEntryCalls,
@@ -79,6 +87,18 @@ function nvmlTexts(facts: NvmlFacts, api: NvmlApi): Map<string, string> {
   ]);
 }
 
+/** Those of cuBLAS and cuBLASLt. */
+function cublasTexts(facts: CublasFacts, api: CublasApi): Map<string, string> {
+  return new Map([
+    ['proto/api-cublas/ids.json', emitIds(api.ids)],
+    ['proto/generated/cublas_calls.h', emitCublasTable(api)],
+    ['libraries/generated/cublas_hand.h', emitCublasHand(api)],
+    ['libraries/generated/cublas_entries.c', emitCublasEntries(facts, api)],
+    ['libraries/generated/cublaslt_entries.c', emitCublasLtEntries(facts)],
+    ['docs/cublas-calls.md', emitCublasDocs(facts, api)],
+  ]);
+}
+
 /** As recorded when the test programs were run. */
 export function readCallers(): Callers {
   const file = path.join(root, 'test/costs/calls.tsv');
@@ -104,12 +124,14 @@ function generate(): Map<string, string> {
   const facts = readFacts(path.join(root, 'proto/facts/cuda-13.5.json'));
   const folder = path.join(root, 'proto/api');
   const nvml = readNvmlFacts(path.join(root, 'proto/facts/nvml-13.5.json'));
+  const cublas = readCublasFacts(path.join(root, 'proto/facts/cublas-13.json'));
   const api = readApi(folder, facts);
   const moving = readMoving(path.join(root, 'proto/moving.yaml'), api);
   return new Map([
     ...texts(facts, api, readIds(path.join(folder, 'ids.json')), moving, readCallers()),
     ...symbolTexts(facts, api),
     ...nvmlTexts(nvml, readNvmlApi(path.join(root, 'proto/api-nvml'), nvml)),
+    ...cublasTexts(cublas, readCublasApi(path.join(root, 'proto/api-cublas'), cublas)),
   ]);
 }
 
@@ -144,7 +166,7 @@ if (process.argv[1] && path.resolve(process.argv[1]) === fileURLToPath(import.me
     main();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    const folder = error.message.startsWith('api-nvml/') ? 'proto' : 'proto/api';
+    const folder = /^api-(nvml|cublas)\//.test(error.message) ? 'proto' : 'proto/api';
     console.error(`${folder}/${error.message}`);
     process.exitCode = 1;
   }
