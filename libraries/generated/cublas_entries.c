@@ -2,7 +2,7 @@
 // clang-format off
 #include "cublas_calls.h"
 #include "cublas_hand.h"
-#include "handle.h"
+#include "call.h"
 #include "unserved.h"
 
 const unsigned library_symbol_count = 756;

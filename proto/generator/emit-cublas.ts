@@ -160,7 +160,7 @@ export function emitCublasEntries(facts: CublasFacts, api: CublasApi): string {
   return `${banner('emit-cublas.ts', from)}
 #include "cublas_calls.h"
 #include "cublas_hand.h"
-#include "handle.h"
+#include "call.h"
 #include "unserved.h"
 
 ${symbolTable(symbols)}${exported}${entries.join('')}#pragma GCC visibility pop

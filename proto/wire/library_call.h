@@ -3,12 +3,13 @@
 // (proto/generated/cublas_calls.h).
 //
 // Its arguments are a word of 8 bytes for each parameter but the handle: a number, sign-extended,
-// or an address of the device; 0 for what is in the host's memory. Behind them lies what scalars in
-// the host's memory are, and behind an answer what results there are to be, one after the other in
-// the order of the parameters, each padded to 8 bytes.
+// or an address of the device; 0 for what is in the host's memory. Behind them lie what scalars in
+// the host's memory are, in the order of the parameters, each padded to 8 bytes; and behind an
+// answer what results there are to be, each padded to 16.
 #ifndef WIRE_LIBRARY_CALL_H
 #define WIRE_LIBRARY_CALL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum library_kind {
@@ -57,7 +58,7 @@ enum {
 };
 
 // Whether a cudaDataType is one of complex numbers.
-static inline _Bool library_is_complex(uint64_t type) {
+static inline bool library_is_complex(uint64_t type) {
   return (type >= 4 && type <= 7) || (type >= 9 && type <= 27 && type % 2 == 1);
 }
 
@@ -97,17 +98,17 @@ static inline uint32_t library_element(const struct library_argument *argument,
   return argument->complex >= 0 && library_is_complex(words[argument->complex]) ? 2 * bytes : bytes;
 }
 
-static inline _Bool library_in_host(const struct library_argument *argument, uint32_t mode) {
+static inline bool library_in_host(const struct library_argument *argument, uint32_t mode) {
   if (argument->kind == LIBRARY_HOST_RESULT) return 1;
   return mode == LIBRARY_MODE_HOST && argument->kind >= LIBRARY_SCALAR &&
          argument->kind <= LIBRARY_INOUT;
 }
 // Whether what the parameter points to travels with the call, and with the answer.
-static inline _Bool library_sends(const struct library_argument *argument, uint32_t mode) {
+static inline bool library_sends(const struct library_argument *argument, uint32_t mode) {
   return library_in_host(argument, mode) &&
          (argument->kind == LIBRARY_SCALAR || argument->kind == LIBRARY_INOUT);
 }
-static inline _Bool library_receives(const struct library_argument *argument, uint32_t mode) {
+static inline bool library_receives(const struct library_argument *argument, uint32_t mode) {
   return library_in_host(argument, mode) && argument->kind != LIBRARY_SCALAR;
 }
 
