@@ -45,6 +45,7 @@ const CLIENTS = [
     name: `CUDA runtime ${OLD_RUNTIMES.join(', ')}`,
     ensure: (/** @type {(detail?: string) => void} */ begin) => ensureRuntimes(begin, OLD_RUNTIMES),
   },
+  { test: 'libraries/test/cublas.test.ts', name: 'cuBLAS', ensure: ensureClients },
   { test: 'nvml/test/clients.test.ts', name: 'nvidia-ml-py', ensure: ensureNvmlClient },
   {
     test: 'test/lambda/test/emulator.test.ts',

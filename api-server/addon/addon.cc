@@ -171,6 +171,7 @@ Napi::Value open_device(const Napi::CallbackInfo &info) {
       options.upload_folder = *folder;
     if (const auto bytes = to_optional(given.Get("imageBytes"), "imageBytes", to_u64))
       options.image_bytes = *bytes;
+    options.libraries = to_optional(given.Get("libraries"), "libraries", to_text);
     DevicePointer device = Device::open(options);
     outboard::Output::install();
     return handle(env, std::move(device));
@@ -233,6 +234,7 @@ Napi::Value snapshot(const Napi::CallbackInfo &info) {
     result.Set("windowSize", bigint(env, s.window_size));
     result.Set("streamOperations", s.stream_operations);
     result.Set("granularity", bigint(env, s.granularity));
+    result.Set("cublas", s.cublas);
     return result;
   });
 }

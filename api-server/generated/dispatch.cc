@@ -865,6 +865,22 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       return handle_ShareCheck(s, *q);
     }
+    case WIRE_LibraryCall: {
+      const auto *q = in.body<wire_LibraryCall>();
+      if (!q) return;
+      std::span<const uint8_t> arguments = in.blob(q->arguments_size);
+      if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kLibraries);
+      return handle_LibraryCall(s, *q, arguments, Starts<Work::kKernel>(s.gate()));
+    }
+    case WIRE_LibraryAsk: {
+      const auto *q = in.body<wire_LibraryAsk>();
+      if (!q) return;
+      std::span<const uint8_t> arguments = in.blob(q->arguments_size);
+      if (!in.end()) return;
+      const Hindered hindered(s, Hindrance::kLibraries);
+      return handle_LibraryAsk(s, *q, arguments, Starts<Work::kKernel>(s.gate()));
+    }
     default:
       return s.violation("unknown command");
   }

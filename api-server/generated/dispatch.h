@@ -113,5 +113,7 @@ void handle_MemoryRoom(Session &s, const wire_MemoryRoom &q);
 void handle_StreamMark(Session &s, const wire_StreamMark &q);
 void handle_ShareEnd(Session &s, const wire_ShareEnd &q);
 void handle_ShareCheck(Session &s, const wire_ShareCheck &q);
+void handle_LibraryCall(Session &s, const wire_LibraryCall &q, std::span<const uint8_t> arguments, Starts<Work::kKernel> work);
+void handle_LibraryAsk(Session &s, const wire_LibraryAsk &q, std::span<const uint8_t> arguments, Starts<Work::kKernel> work);
 
 }  // namespace outboard

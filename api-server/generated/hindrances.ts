@@ -13,6 +13,7 @@ export const hindrances = [
   { name: 'mapped-host-memory', about: 'host memory that its kernels reach' },
   { name: 'managed-memory', about: 'used managed memory' },
   { name: 'region', about: 'memory that it shares with its program on this machine, for large copies' },
+  { name: 'libraries', about: 'handles of libraries that the server holds (cuBLAS)' },
   { name: 'several-gpus', about: 'a program that has sessions on other GPUs, too' },
   { name: 'recording', about: 'its time recorded (--trace)' },
   { name: 'many-objects', about: 'made more objects than the server remembers the making of' },

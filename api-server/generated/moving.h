@@ -20,12 +20,13 @@ enum class Hindrance : uint8_t {
   kMappedHostMemory,  // host memory that its kernels reach
   kManagedMemory,  // used managed memory
   kRegion,  // memory that it shares with its program on this machine, for large copies
+  kLibraries,  // handles of libraries that the server holds (cuBLAS)
   kSeveralGpus,  // a program that has sessions on other GPUs, too
   kRecording,  // its time recorded (--trace)
   kManyObjects,  // made more objects than the server remembers the making of
 };
 
-inline constexpr unsigned kHindranceCount = 14;
+inline constexpr unsigned kHindranceCount = 15;
 
 constexpr uint64_t bit_of(Hindrance hindrance) {
   return uint64_t{1} << static_cast<unsigned>(hindrance);

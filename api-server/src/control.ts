@@ -125,6 +125,8 @@ export interface Welcome {
   streamOperations?: number;
   /** Bytes that sizes and addresses of memory are multiples of; absent, 0: 2 MiB. */
   granularity?: bigint;
+  /** Version of cuBLAS whose calls are served, as 130002; absent, 0: none. */
+  cublas?: number;
 }
 
 export interface ExpectedModule {

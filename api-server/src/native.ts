@@ -42,6 +42,9 @@ export interface DeviceOptions {
   /** Of the host's memory, for images of a session's modules, and as much for those that are kept
    * for later sessions; null: a gibibyte. */
   imageBytes: bigint | null;
+  /** The folder of cuBLAS and cuBLASLt, for sessions that call those whole; empty: where the dynamic linker
+   * finds them; null: sessions get none. */
+  libraries: string | null;
 }
 
 /** What the Welcome tells a guest about the device. */
@@ -72,6 +75,8 @@ export interface DeviceSnapshot {
   streamOperations: number;
   /** Bytes that sizes and addresses of memory are multiples of: a power of two. */
   granularity: bigint;
+  /** Version of cuBLAS that sessions may call, as 130002; 0: none. */
+  cublas: number;
 }
 
 /** Something that was before the executor's session: nanoseconds of CLOCK_MONOTONIC, which is what

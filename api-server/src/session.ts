@@ -111,6 +111,7 @@ export class SlotSession {
         shareEnds: true,
         streamOperations: snapshot.streamOperations,
         granularity: snapshot.granularity,
+        cublas: snapshot.cublas,
       },
     });
   }

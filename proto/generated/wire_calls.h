@@ -116,9 +116,11 @@ enum wire_op {
   WIRE_StreamMark = 1328,
   WIRE_ShareEnd = 1329,
   WIRE_ShareCheck = 1330,
+  WIRE_LibraryCall = 1331,
+  WIRE_LibraryAsk = 1332,
 };
 
-#define WIRE_OP_COUNT 110
+#define WIRE_OP_COUNT 112
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -1482,6 +1484,39 @@ struct wire_ShareCheck_reply {
 };
 WIRE_CHECK(sizeof(struct wire_ShareCheck_reply) == 24, "wire_ShareCheck_reply");
 
+// a function of a library that the server has, by its number in proto/api-cublas/ids.json, with arguments as library_call.h says; sent once the same has succeeded
+// arguments follows, padded to 8.
+struct wire_LibraryCall {
+  struct wire_header header;
+  uint32_t library;
+  uint32_t function;
+  uint64_t handle;
+  uint64_t stream;
+  uint32_t mode;
+  uint32_t arguments_size;
+};
+WIRE_CHECK(sizeof(struct wire_LibraryCall) == 40, "wire_LibraryCall");
+
+// LibraryCall whose status and results the program waits for
+// arguments follows, padded to 8.
+struct wire_LibraryAsk {
+  struct wire_request request;
+  uint32_t library;
+  uint32_t function;
+  uint64_t handle;
+  uint64_t stream;
+  uint32_t mode;
+  uint32_t arguments_size;
+};
+WIRE_CHECK(sizeof(struct wire_LibraryAsk) == 48, "wire_LibraryAsk");
+// results follows.
+struct wire_LibraryAsk_reply {
+  struct wire_reply reply;
+  int32_t status;
+  uint32_t results_size;
+};
+WIRE_CHECK(sizeof(struct wire_LibraryAsk_reply) == 32, "wire_LibraryAsk_reply");
+
 // For logs: X(op, name).
 #define WIRE_OPS(X) \
   X(1, cuCtxSetLimit) \
@@ -1594,6 +1629,8 @@ WIRE_CHECK(sizeof(struct wire_ShareCheck_reply) == 24, "wire_ShareCheck_reply");
   X(1328, StreamMark) \
   X(1329, ShareEnd) \
   X(1330, ShareCheck) \
+  X(1331, LibraryCall) \
+  X(1332, LibraryAsk) \
 
 
 #endif

@@ -413,6 +413,18 @@ static const struct wire_field wire_fields[] = {
   {"name5", offsetof(struct wire_ShareCheck, name5), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
   {"name6", offsetof(struct wire_ShareCheck, name6), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
   {"name7", offsetof(struct wire_ShareCheck, name7), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"library", offsetof(struct wire_LibraryCall, library), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"function", offsetof(struct wire_LibraryCall, function), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"handle", offsetof(struct wire_LibraryCall, handle), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"stream", offsetof(struct wire_LibraryCall, stream), 8, WIRE_ROLE_HANDLE, WIRE_KIND_STREAM},
+  {"mode", offsetof(struct wire_LibraryCall, mode), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"arguments_size", offsetof(struct wire_LibraryCall, arguments_size), 4, WIRE_ROLE_BLOB, WIRE_KIND_NONE},
+  {"library", offsetof(struct wire_LibraryAsk, library), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"function", offsetof(struct wire_LibraryAsk, function), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"handle", offsetof(struct wire_LibraryAsk, handle), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"stream", offsetof(struct wire_LibraryAsk, stream), 8, WIRE_ROLE_HANDLE, WIRE_KIND_STREAM},
+  {"mode", offsetof(struct wire_LibraryAsk, mode), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"arguments_size", offsetof(struct wire_LibraryAsk, arguments_size), 4, WIRE_ROLE_BLOB, WIRE_KIND_NONE},
 };
 
 static const struct wire_command wire_commands[WIRE_OP_COUNT] = {
@@ -526,6 +538,8 @@ static const struct wire_command wire_commands[WIRE_OP_COUNT] = {
   {"StreamMark", WIRE_StreamMark, sizeof(struct wire_StreamMark), 365, 2, 0, 0, 0},
   {"ShareEnd", WIRE_ShareEnd, sizeof(struct wire_ShareEnd), 367, 3, 0, 0, 0},
   {"ShareCheck", WIRE_ShareCheck, sizeof(struct wire_ShareCheck), 370, 8, 0, 1, 0},
+  {"LibraryCall", WIRE_LibraryCall, sizeof(struct wire_LibraryCall), 378, 6, 1, 0, 0},
+  {"LibraryAsk", WIRE_LibraryAsk, sizeof(struct wire_LibraryAsk), 384, 6, 1, 1, 0},
 };
 
 #endif

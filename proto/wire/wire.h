@@ -239,7 +239,8 @@ enum wire_kind {
   WIRE_KIND_GRAPH_EXEC,
   WIRE_KIND_GRAPH_NODE,  // the guest's own, as user objects are
   WIRE_KIND_USER_OBJECT,
-  WIRE_KIND_LINK,  // CUlinkState
+  WIRE_KIND_LINK,     // CUlinkState
+  WIRE_KIND_LIBRARY,  // cublasHandle_t
   WIRE_KIND_COUNT,
 };
 

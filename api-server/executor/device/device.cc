@@ -4,8 +4,10 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "device/memory_node.h"
 #include "device/stream_operations.h"
 #include "wire.h"
@@ -138,7 +140,41 @@ std::shared_ptr<Device> Device::open(const DeviceOptions &options) {
   device->download_chunks_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
   device->detour_holds_ = std::make_unique<DetourHolds>(device->driver_);
   device->hold_words_ = std::make_unique<HoldWords>(device->driver_);
+  if (options.libraries) {
+    device->cublas_ = Cublas::open(*options.libraries);
+    device->warm_cublas();
+  }
   return device;
+}
+
+void Device::warm_cublas() {
+  if (!cublas_ || warm_handle_) return;
+  const auto free = [this] {
+    size_t bytes = 0, total = 0;
+    driver_.cuMemGetInfo_v2(&bytes, &total);
+    return bytes;
+  };
+  const size_t before = free();
+  int status = kCublasSuccess;
+  void *const handle = cublas_->create(&status);
+  if (!handle) {
+    log_line(LogLevel::kWarn, 0,
+             "no handle of cuBLAS could be made ready: it says " + std::to_string(status));
+    return;
+  }
+  const size_t after = free();
+  if (!cublas_handle_bytes_) cublas_handle_bytes_ = before > after ? before - after : 0;
+  std::lock_guard lock(warm_mutex_);
+  warm_handle_ = handle;
+}
+
+void *Device::take_cublas_handle(int *status) {
+  {
+    std::lock_guard lock(warm_mutex_);
+    *status = kCublasSuccess;
+    if (warm_handle_) return std::exchange(warm_handle_, nullptr);
+  }
+  return cublas_->create(status);
 }
 
 void Device::check(CUresult result, const char *what) const {
@@ -189,6 +225,7 @@ void Device::retain() {
 
 Device::~Device() {
   bind();
+  if (warm_handle_) cublas_->destroy(warm_handle_);
   upload_chunks_.reset();
   download_chunks_.reset();
   detour_holds_.reset();
@@ -391,6 +428,7 @@ DeviceSnapshot Device::snapshot() {
   s.free_memory = free;
   s.window_base = window_base_;
   s.window_size = window_size_;
+  s.cublas = cublas_ ? cublas_->version() : 0;
   return s;
 }
 

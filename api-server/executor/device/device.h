@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "gate/quota_page.h"
 #include "gate/turn_page.h"
 #include "images/module_store.h"
+#include "libraries/cublas.h"
 #include "memory/scrubber.h"
 
 namespace outboard {
@@ -41,6 +43,9 @@ struct DeviceOptions {
   // How many bytes of the host's memory the images of a session's modules may take; those that are
   // kept for later sessions may take as much.
   uint64_t image_bytes = uint64_t{1} << 30;
+  // The folder of cuBLAS and cuBLASLt, for sessions that call those whole (libraries/); empty:
+  // where the dynamic linker finds them. Absent: sessions get none.
+  std::optional<std::string> libraries{};
   // The device that is meant, whatever its ordinal has become. An instance in MIG mode has that of
   // the instance.
   std::optional<CUuuid> uuid{};
@@ -72,6 +77,7 @@ struct DeviceSnapshot {
   uint64_t window_size;
   unsigned stream_operations;
   uint64_t granularity;
+  int cublas;  // its version, as 130002; 0: there is none
 };
 
 class Device {
@@ -112,6 +118,16 @@ class Device {
   uint64_t image_bytes() const { return image_bytes_; }
   // Returns where uploads are kept; null when they are not.
   UploadStore *upload_store() { return upload_store_.get(); }
+
+  // Returns cuBLAS; null where sessions get none.
+  const Cublas *cublas() const { return cublas_.get(); }
+  // Makes a handle of it ready for the next session. One thread, with the context current.
+  void warm_cublas();
+  // Returns a handle, the one that is ready or a new one; null: `status` says why. Any thread with
+  // the context current.
+  void *take_cublas_handle(int *status);
+  // Returns how many bytes of the device's memory one takes.
+  uint64_t cublas_handle_bytes() const { return cublas_handle_bytes_; }
 
   // Returns how many operations a stream takes before the driver keeps whoever puts one more there
   // waiting; 0: any number.
@@ -174,6 +190,10 @@ class Device {
   uint64_t image_bytes_ = 0;
   ModuleStore modules_;
   std::unique_ptr<UploadStore> upload_store_;
+  std::shared_ptr<const Cublas> cublas_;
+  std::mutex warm_mutex_;  // of the next one
+  void *warm_handle_ = nullptr;
+  uint64_t cublas_handle_bytes_ = 0;
   std::shared_ptr<QuotaPage> quota_page_;
   std::shared_ptr<TurnPage> turn_page_;
   unsigned slot_ = 0;

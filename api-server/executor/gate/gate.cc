@@ -64,6 +64,10 @@ void Gate::leave() { words_.session.store(0, std::memory_order_release); }
 
 void Gate::settle() {
   close_current_group();
+  {
+    std::unique_lock lock(mutex_);
+    apart_ended_.wait(lock, [this] { return apart_ == 0; });
+  }
   meter_.settle();
 }
 
@@ -92,6 +96,27 @@ Gate::Pass Gate::launch(CUstream stream, KernelCost &kernel, uint64_t blocks) {
   count_alone(words_.launches);
   count_alone(words_.blocks, blocks);
   return enter(stream, kernel, blocks);
+}
+
+Gate::Pass Gate::launch_apart(CUstream stream, KernelCost &kernel, uint64_t blocks) {
+  close_current_group();
+  Pass pass = launch(stream, kernel, blocks);
+  if (!current_) return pass;
+  // The leader goes on with groups of other work.
+  pass.apart_ = current_;
+  pass.gate_ = this;
+  current_ = nullptr;
+  std::lock_guard lock(mutex_);
+  ++apart_;
+  return pass;
+}
+
+void Gate::end_apart(LaunchGroup *group) {
+  group->with_driver.store(group->launches, std::memory_order_release);
+  close(group);
+  std::lock_guard lock(mutex_);
+  --apart_;
+  apart_ended_.notify_all();
 }
 
 // Only where the options say so are copies and fills measured: by their bytes, and as a block each.
@@ -295,6 +320,10 @@ void Gate::close_group() {
   tell_all_with_driver();
   LaunchGroup *const group = current_;
   current_ = nullptr;
+  close(group);
+}
+
+void Gate::close(LaunchGroup *group) {
   const bool ends = group->end && driver_.cuEventRecord(group->end, group->stream) == CUDA_SUCCESS;
   const auto lock = holds_.lock();
   if (!ends) group->broken = true;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <algorithm>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -71,9 +72,15 @@ class Gate {
         gate_->uncount(*this);
       return result;
     }
+    // Says that all that a pass of `launch_apart` was asked for is in the stream. Any thread, once.
+    void ended() {
+      if (apart_) gate_->end_apart(apart_);
+      apart_ = nullptr;
+    }
 
    private:
     friend class Gate;
+    LaunchGroup *apart_ = nullptr;  // of its own, which ends with `ended`
     const WorkCalls *calls_ = nullptr;
     Gate *gate_ = nullptr;          // when there is something to take back
     LaunchGroup *group_ = nullptr;  // null: it is not measured
@@ -123,6 +130,8 @@ class Gate {
   friend class Starts;
 
   Pass launch(CUstream stream, KernelCost &kernel, uint64_t blocks);
+  Pass launch_apart(CUstream stream, KernelCost &kernel, uint64_t blocks);
+  void end_apart(LaunchGroup *group);
   Pass move(Work work, CUstream stream, uint64_t bytes);
   Pass enter(CUstream stream, KernelCost &kernel, uint64_t blocks);
   Pass enter_limited(CUstream stream, KernelCost &kernel, uint64_t blocks);
@@ -133,6 +142,7 @@ class Gate {
   LaunchGroup *begin_group(CUstream stream, const KernelCost &first);
   void start(LaunchGroup *group);
   void close_group();
+  void close(LaunchGroup *group);
   bool has_room(const LaunchGroup *group, const KernelCost &kernel, uint64_t predicted,
                 uint64_t most);
   Pass add(LaunchGroup *group, KernelCost &kernel, uint64_t blocks, uint64_t predicted);
@@ -159,9 +169,11 @@ class Gate {
   std::atomic<size_t> under_way_{0};  // groups begun and not finished
   std::atomic<uint64_t> streams_gone_{0};
 
-  std::mutex mutex_;  // of the two below
+  std::mutex mutex_;  // of the three below
+  size_t apart_ = 0;  // groups that another thread than the leader ends
   std::vector<std::unique_ptr<LaunchGroup>> all_;
   std::vector<LaunchGroup *> spare_;
+  std::condition_variable apart_ended_;
 
   Holds holds_;
   Meter meter_;  // last: its thread calls us
@@ -179,6 +191,12 @@ class Starts {
   Gate::Pass launch(CUstream stream, KernelCost &kernel, uint64_t blocks) const
       requires(kWork == Work::kKernel) {
     return gate_.launch(stream, kernel, blocks);
+  }
+  // The same for what another thread than the leader starts, by as many launches as it likes: it is
+  // measured by itself. The caller tells the pass when all of it is in the stream (ended).
+  Gate::Pass launch_apart(CUstream stream, KernelCost &kernel, uint64_t blocks) const
+      requires(kWork == Work::kKernel) {
+    return gate_.launch_apart(stream, kernel, blocks);
   }
   Gate::Pass move(CUstream stream, uint64_t bytes) const requires(kWork != Work::kKernel) {
     return gate_.move(kWork, stream, bytes);

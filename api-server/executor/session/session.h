@@ -40,6 +40,7 @@
 #include "session/graphs.h"
 #include "session/hindrances.h"
 #include "session/host_functions.h"
+#include "session/libraries.h"
 #include "session/objects.h"
 #include "session/pages.h"
 #include "session/recipes.h"
@@ -85,6 +86,12 @@ class Session : public std::enable_shared_from_this<Session> {
   Region *open_region();
   Graphs &graphs() { return graphs_; }
   Links &links() { return links_; }
+  Libraries &libraries() { return libraries_; }
+  // Gets a handle of cuBLAS for the session, whose memory counts as that of modules does. Returns a
+  // status of cuBLAS. May block; any thread.
+  int take_cublas_handle(CublasHandle *handle);
+  // Ends one that nobody uses any more, later. Any thread.
+  void give_cublas_handle(std::shared_ptr<CublasHandle> handle);
   Chains &download_chains() { return download_chains_; }
   HostFunctions &host_functions() { return host_functions_; }
   StreamWaits &stream_waits() { return stream_waits_; }
@@ -293,6 +300,8 @@ class Session : public std::enable_shared_from_this<Session> {
   StreamWaits stream_waits_;
   StreamMarks stream_marks_;
   Gate gate_;
+
+  Libraries libraries_;
 
   Objects objects_;
   Graphs graphs_;

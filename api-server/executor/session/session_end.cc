@@ -157,6 +157,7 @@ CUresult Session::reset(bool over) {
     // They have nothing of the device, and outlive a reset.
     links_.clear();
   }
+  libraries_.release();
   graphs_.clear();
   keep_first(first, objects_.release());
   recipes_.clear();
@@ -205,6 +206,8 @@ bool Session::release() {
   device_->hold_words().scrub();
   device_->upload_chunks().scrub();
   device_->download_chunks().scrub();
+  // The last one is gone with the session: none is ever another tenant's.
+  device_->warm_cublas();
   if (worn_) {
     log_line(LogLevel::kInfo, id_,
              "kernels have used the heap or printed, which fixes the sizes of these: the next "

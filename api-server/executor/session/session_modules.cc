@@ -36,6 +36,33 @@ CUresult Session::load_module(std::shared_ptr<const Image> image, Compiling *com
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+int Session::take_cublas_handle(CublasHandle *handle) {
+  std::lock_guard lock(load_mutex_);
+  const uint64_t bytes = device_->cublas_handle_bytes();
+  if (counters_->module_memory.load() + bytes > module_limit_) {
+    log_line(LogLevel::kWarn, id_,
+             "a handle of cuBLAS is refused: its " + std::to_string(bytes >> 20) +
+                 " MiB are beyond the " + std::to_string(module_limit_ >> 20) +
+                 " MiB that the modules and libraries of a session may take (--module-memory)");
+    return kCublasAllocFailed;
+  }
+  int status = kCublasSuccess;
+  handle->object = device_->take_cublas_handle(&status);
+  if (!handle->object) return status;
+  handle->bytes = bytes;
+  outboard::count(counters_->module_memory, bytes);
+  return status;
+}
+
+void Session::give_cublas_handle(std::shared_ptr<CublasHandle> handle) {
+  if (!handle->object) return;
+  // It waits for the device.
+  run([this, handle] {
+    libraries_.cublas()->destroy(handle->object);
+    outboard::count(counters_->module_memory, uint64_t{0} - handle->bytes);
+  });
+}
+
 // What of the device's memory is in use, less what this session has mapped.
 uint64_t Session::taken_elsewhere() const {
   size_t free = 0, total = 0;

@@ -281,6 +281,12 @@ corpus = {
              upload(LENT, b"lent") + download(3, LENT, 64) +
              frame("PeerUnmap", "QQ", LENT, GRANULE) + synchronize(4),
     "wrong-image": load(1, MODULE, b"x" * 64) + pieces(b"x" * 64, 64) + load(2, MODULE, b"x" * 64),
+    "library": map_() + stream +
+               frame("LibraryAsk", "QIIQQII", 1, 0, 78, handle(15, 1), STREAM, 0, 0) +
+               frame("LibraryAsk", "QIIQQIIQ", 2, 0, 278, handle(15, 1), STREAM, 0, 8, 0) +
+               frame("LibraryCall", "IIQQII", 0, 138, handle(15, 1), STREAM, 0, 0) + synchronize(3),
+    "library-unknown": frame("LibraryCall", "IIQQII", 1, 0, handle(15, 1), 0, 0, 0),
+    "library-function": frame("LibraryCall", "IIQQII", 0, 1 << 20, handle(15, 1), 0, 0, 0),
     "truncated-upload": map_() + upload(WINDOW, b"y" * 5000)[:3000],
     "truncated-frame": synchronize(1)[:9],
     "wrong-handles": launch(99) + frame("cuStreamSynchronize", "QQ", 1, handle(3, 1)) +

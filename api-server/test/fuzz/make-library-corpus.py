@@ -28,7 +28,7 @@ corpus = {
     "batch": call("cublasSgemmStridedBatched", HOST, 0, 0, 4, 4, 4, 0, MEMORY, 4, -16, MEMORY, 4,
                   16, 0, MEMORY, 4, 16, 3, tail=2 * ONE),
     "dot": call("cublasZdotc_v2", HOST, 8, MEMORY, 1, MEMORY, -1, 0),
-    "rotmg": call("cublasDrotmg_v2", HOST, 0, 0, 0, 0, 0, tail=bytes(32)),
+    "rotmg": call("cublasDrotmg_v2", HOST, 0, 0, 0, 0, 0, tail=bytes(72)),
     "packed": call("cublasStpmv_v2", HOST, 0, 0, 0, 8, MEMORY, MEMORY, 1),
     "band": call("cublasSgbmv_v2", HOST, 1, 8, 8, 1, 2, 0, MEMORY, 4, MEMORY, 1, 0, MEMORY, 1,
                  tail=2 * ONE),

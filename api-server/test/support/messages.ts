@@ -15,6 +15,7 @@ export function openMessage(given: Pick<Open, 'build' | 'library'> & Partial<Ope
     uploadFolder: null,
     uploadBytes: 0n,
     imageBytes: null,
+    libraries: null,
     ...given,
   };
 }

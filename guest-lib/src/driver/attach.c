@@ -218,6 +218,7 @@ static CUresult take_welcome(struct session *session, const struct config *confi
   upload_cache_start(session, welcome->upload_cache);
   if (!expected_told(session, welcome)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (welcome->region) region_offered(session);
+  session->cublas = welcome->cublas;
   session->stream_operations = welcome->stream_operations;
   session->share_ends = welcome->share_ends;
   if (welcome->error_texts) error_text_offered(session);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/remote_call.h"
 #include "memory/memory.h"
 #include "session/session.h"
 #include "wire/enter.h"
@@ -39,7 +40,8 @@ static _Bool session(struct companion_session *out) {
 }
 
 const struct companion_table *companion_table(const CUuuid *id) {
-  static const struct companion_table table = {sizeof table, session, devices};
+  static const struct companion_table table = {sizeof table, session,     devices,
+                                               remote_begin, remote_call, remote_end};
   const CUuuid ours = COMPANION_TABLE;
   return id && memcmp(id, &ours, sizeof ours) == 0 ? &table : NULL;
 }

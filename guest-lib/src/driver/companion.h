@@ -1,6 +1,6 @@
-// What this library tells the other libraries of ours in the process (libnvidia-ml.so.1): a table
-// behind cuGetExportTable, as drivers tell theirs. Whatever else is called libcuda.so.1 does not
-// know its name.
+// What this library tells and does for the other libraries of ours in the process
+// (libnvidia-ml.so.1, libcublas.so.13): a table behind cuGetExportTable, as drivers tell theirs.
+// Whatever else is called libcuda.so.1 does not know its name.
 #ifndef OUTBOARD_COMPANION_H
 #define OUTBOARD_COMPANION_H
 
@@ -27,6 +27,9 @@ struct companion_device {
   struct server_name server;
 };
 
+struct remote_call;
+struct remote_answer;
+
 struct companion_table {
   size_t size;  // of the table: entries are only ever added
   // False while there is no session: before cuInit, after a fork, once the connection is lost,
@@ -34,6 +37,10 @@ struct companion_table {
   _Bool (*session)(struct companion_session *session);
   // How many devices there are, and what is known of the first `room` of them; 0 as above.
   unsigned (*devices)(struct companion_device *devices, unsigned room);
+  // For libcublas.so.13: those of kernels/remote_call.h.
+  CUresult (*remote_begin)(uint64_t *handle, uint32_t *version);
+  CUresult (*remote_call)(const struct remote_call *call, struct remote_answer *answer);
+  void (*remote_end)(uint64_t handle);
 };
 
 struct session;

@@ -66,6 +66,9 @@ struct session {
   struct known_images *known_images;          // what the server is known to have (image_sending.c)
   struct expected_modules *expected_modules;  // what the server opens unasked (expected.c)
 
+  uint32_t
+      cublas;  // the version of the server's cuBLAS, as 130002; 0: it serves none (remote_call.c)
+
   // copies/
   _Atomic uint64_t upload_cache_from;     // uploads from so many bytes on are asked for by hash
   _Atomic unsigned upload_cache_misses;   // stretches in a row of which the server had nothing

@@ -343,6 +343,11 @@ const table = {
     sentence: 'the driver library %s cannot be used: %s',
     remedy: 'Name another one with --device, or use --device software.',
   },
+  OB_LIBRARIES: {
+    sentence: 'cuBLAS in %s cannot be served: %s',
+    remedy:
+      'Name the folder that has libcublas.so.13 and libcublasLt.so.13 of CUDA 13 with `outboard serve --libraries`, or say `none`.',
+  },
   OB_SOFTWARE_DEVICE: {
     sentence: 'the software device cannot be used: %s',
     remedy:

@@ -97,6 +97,13 @@ export const options = {
     fallback: null,
     shown: 'nothing promised, and all that is left over',
   } satisfies Option<string | null>,
+  libraries: {
+    env: 'OUTBOARD_LIBRARIES',
+    value: 'WHERE',
+    help: 'whose cuBLAS the program calls: guest, its own, or remote, that of the server (docs/libraries.md)',
+    parse: parseChoice('guest', 'remote'),
+    fallback: 'guest',
+  } satisfies Option<string>,
   log: {
     env: 'OUTBOARD_LOG',
     value: 'LEVEL[:FILE]',
@@ -162,7 +169,8 @@ ${optionsHelp(options)}
     const stats = values.stats ? statsFile(values['stats-file']) : null;
     const notices = noticesFolder();
     try {
-      const env = guestEnvironment(values.build, process.env, {
+      const outer = librariesEnvironment(values.build, process.env, values.libraries);
+      const env = guestEnvironment(values.build, outer, {
         OUTBOARD_SERVER: values.server,
         OUTBOARD_TOKEN_FILE: values['token-file'] ?? undefined,
         ...accessTokenEnvironment(own),
@@ -299,6 +307,16 @@ export function guestEnvironment(
     if (value !== undefined) env[name] = value;
   }
   return env;
+}
+
+/** The environment, with our cuBLAS before the program's where that is wanted. */
+function librariesEnvironment(build: string, base: NodeJS.ProcessEnv, wanted: string) {
+  if (wanted !== 'remote') return base;
+  const folder = path.join(build, 'libraries');
+  const library = path.join(folder, 'libcublas.so.13');
+  if (!existsSync(library)) throw new OutboardError('OB_NOT_BUILT', library);
+  const { LD_LIBRARY_PATH: others } = base;
+  return { ...base, LD_LIBRARY_PATH: others ? `${folder}:${others}` : folder };
 }
 
 const forwarded = [

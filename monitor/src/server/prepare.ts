@@ -2,8 +2,10 @@
 // it is everything that is done.
 import { placementPolicies } from '../../policies/index.js';
 import type { PlacementPolicy } from '../../policies/placement.js';
+import { OutboardError } from '../base/errors.js';
 import type { Log } from '../base/log.js';
 import { chooseDriver, type Driver } from '../devices/devices.js';
+import { findLibraries, hasLibraries } from '../devices/libraries.js';
 import { formatListen, type Listen, requireFree } from '../network/listeners.js';
 import { requireReadyFile } from '../options/daemon.js';
 import type { Address } from '../options/values.js';
@@ -39,6 +41,8 @@ export interface Prepared {
   traces: TraceFolder | null;
   modules: CacheFolder | null;
   uploads: CacheFolder | null;
+  /** The folder of the libraries that sessions may call whole; null: none. */
+  libraries: string | null;
   sandbox: Sandbox | null;
   placement: PlacementPolicy;
 }
@@ -109,6 +113,7 @@ function prepareFolders({ values, secrets, make, log }: PrepareOptions, driver: 
       tenants === null && values['upload-cache'] === null
         ? null
         : cache(uploadCache, values['upload-cache'], values['upload-cache-size']),
+    libraries: librariesOf(values.libraries, log),
   };
   const sandbox = openSandbox({
     // Among people of one machine there is nobody to keep apart, and it costs them something: what
@@ -122,6 +127,22 @@ function prepareFolders({ values, secrets, make, log }: PrepareOptions, driver: 
     log,
   });
   return { ...kept, sandbox };
+}
+
+function librariesOf(wanted: string, log: Log): string | null {
+  if (wanted === 'none') return null;
+  const folder = wanted === 'auto' ? findLibraries(process.env) : wanted;
+  if (folder === null) {
+    log.warn(
+      { code: 'OB_LIBRARIES' },
+      'no cuBLAS for CUDA 13 was found here: programs are served with their own (--libraries FOLDER names one)',
+    );
+    return null;
+  }
+  if (!hasLibraries(folder))
+    throw new OutboardError('OB_LIBRARIES', folder, 'has no libcublas.so.13 and libcublasLt.so.13');
+  log.info({ folder }, 'programs may call the cuBLAS of this machine (--libraries=remote)');
+  return folder;
 }
 
 function placementOf({ placement: name }: ServeValues): PlacementPolicy {

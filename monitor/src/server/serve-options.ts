@@ -193,6 +193,13 @@ export const serveOptions = {
     fallback: null,
     shown: '1G, or less: an 8th of the memory over all processes there can be, but 512M at least',
   } satisfies Option<bigint | null>,
+  libraries: {
+    env: 'OUTBOARD_SERVE_LIBRARIES',
+    value: 'WHERE',
+    help: 'the folder of cuBLAS and cuBLASLt for programs that call those whole (outboard run --libraries=remote); auto looks for it, none serves none',
+    parse: (text) => (text === 'auto' || text === 'none' ? text : path.resolve(text)),
+    fallback: 'none',
+  } satisfies Option<string>,
   'hello-timeout': {
     env: 'OUTBOARD_HELLO_TIMEOUT',
     value: 'SECONDS',

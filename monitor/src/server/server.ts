@@ -50,6 +50,8 @@ export interface ServerOptions {
   beside: BesideWanted;
   /** For images of modules in each process; absent or null: what suits the machine. */
   imageMemory?: bigint | null;
+  /** The folder of cuBLAS and cuBLASLt for sessions that call those whole; absent, null: none. */
+  libraries?: string | null;
   /** Null: everybody on this machine may come, and nobody else can reach the server. */
   tenants: Tenants | null;
   helloSeconds: number;

@@ -39,6 +39,8 @@ export interface PoolOptions {
   beside: BesideWanted;
   /** Of the host's memory, for images of modules in each process; absent: what suits the machine. */
   imageMemory?: bigint | null;
+  /** The folder of cuBLAS and cuBLASLt for sessions that call those whole; absent, null: none. */
+  libraries?: string | null;
   /** Where the processes keep modules and uploads on disk; absent or null: nowhere. */
   modules?: CacheFolder | null;
   uploads?: CacheFolder | null;
@@ -324,9 +326,10 @@ export class Pool {
     const native = this.#native;
     const { sandbox = null } = this.#options;
     const kept = { modules, uploads, imageBytes: this.#imageBytes() };
+    const { libraries = null } = this.#options;
     this.#turnPages[gpu] ??= new TurnPage(native);
     const turns = this.#turnPages[gpu];
-    const options = { gpu, index, build, ...device, sandbox, native, turns, ...kept };
+    const options = { gpu, index, build, ...device, sandbox, native, turns, libraries, ...kept };
     const slot = new Slot(options, events, this.#log);
     this.#events.onStarted(slot);
     return slot;

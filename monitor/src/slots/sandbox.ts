@@ -25,6 +25,8 @@ export interface SandboxOptions {
   driver: Driver;
   modules: CacheFolder | null;
   uploads: CacheFolder | null;
+  /** The folder of the libraries that sessions may call whole; null: none. */
+  libraries?: string | null;
   traces: string | null;
   /** Files that would let who reads them act as the server or an operator: slots must not be able to. */
   secrets?: readonly string[];
@@ -95,9 +97,19 @@ export function openSandbox(options: SandboxOptions): Sandbox | null {
   const parts = ['build/programs', 'node_modules', 'proto', 'package.json'];
   const own = [...parts.map((part) => path.join(root, part)), build, path.dirname(driver.library)];
   // Landlock knows files, not the links that lead to them.
-  const libraries = [driver.library, path.join(build, 'api-server', 'executor.node')];
+  const called = ['libcublas.so.13', 'libcublasLt.so.13'].map((name) =>
+    path.join(options.libraries ?? '', name),
+  );
+  const libraries = [
+    driver.library,
+    path.join(build, 'api-server', 'executor.node'),
+    ...(options.libraries ? called : []),
+  ];
   const linked = libraries.filter(existsSync).map((one) => path.dirname(realpathSync(one)));
-  const reads = [...readable, ...own, ...linked, ...loaded].filter((one) => path.isAbsolute(one));
+  const served = options.libraries ? [options.libraries] : [];
+  const reads = [...readable, ...own, ...linked, ...loaded, ...served].filter((one) =>
+    path.isAbsolute(one),
+  );
   const pipes = driver.env['CUDA_MPS_PIPE_DIRECTORY'];
   const named = [modules?.folder, uploads?.folder, traces, pipes];
   const gpus = readdirSync('/dev').filter(isGpuDevice);

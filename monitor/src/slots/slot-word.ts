@@ -61,6 +61,7 @@ const snapshot = Type.Object(
     windowSize: word,
     streamOperations: Type.Integer({ minimum: 0, maximum: 4096 }),
     granularity: word,
+    cublas: Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 }),
   },
   whole,
 );

@@ -67,6 +67,8 @@ export interface SlotOptions {
   turns: TurnPage;
   /** Of the machine's memory, for images of modules. */
   imageBytes: bigint;
+  /** The folder of the libraries that sessions may call whole; null: none. */
+  libraries: string | null;
 }
 
 export interface SlotEvents {
@@ -175,6 +177,7 @@ export class Slot {
       uploadFolder: uploads?.folder ?? null,
       uploadBytes: uploads?.bytes ?? 0n,
       imageBytes,
+      libraries: options.libraries,
     };
     this.#send({
       type: 'open',

@@ -36,7 +36,7 @@ const begin = `import('${new URL('../../../api-server/src/message.js', import.me
       name: 'GPU', uuid: new Uint8Array(16), gpuUuid: null, totalMemory: 1n, freeMemory: 1n,
       attributes: new Int32Array(140), limits: new BigUint64Array(8),
       leastPriority: 0, greatestPriority: 0, pciBusId: '0000:01:00.0', peers: [],
-      driverVersion: 13000, windowBase: 0n, windowSize: 1n, streamOperations: 0, granularity: 0n,
+      driverVersion: 13000, windowBase: 0n, windowSize: 1n, streamOperations: 0, granularity: 0n, cublas: 0,
     },
   };
   setInterval(() => {}, 1000);
@@ -65,7 +65,7 @@ function hostile(t: Test, script: string, events: Partial<SlotEvents> = {}) {
   let slot: Slot | undefined;
   const ended = new Promise<string>((resolve) => {
     const library = '';
-    const kept = { modules: null, uploads: null, imageBytes: 0n };
+    const kept = { modules: null, uploads: null, libraries: null, imageBytes: 0n };
     const sandbox = { command: process.execPath, args: ['-e', `${begin}${script}});`], what: '' };
     const options = {
       gpu: 0,

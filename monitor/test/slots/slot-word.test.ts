@@ -11,7 +11,7 @@ const snapshot = {
   ...{ name: hostile, uuid: new Uint8Array(16), gpuUuid: null, totalMemory: 1n, freeMemory: 1n },
   ...{ attributes: new Int32Array(140), limits: new BigUint64Array(8), leastPriority: 0 },
   ...{ greatestPriority: 0, pciBusId: hostile, peers: [], driverVersion: 13000 },
-  ...{ windowBase: 0n, windowSize: 1n, streamOperations: 0, granularity: 0n },
+  ...{ windowBase: 0n, windowSize: 1n, streamOperations: 0, granularity: 0n, cublas: 0 },
 };
 const end = { reason: 'violation', message: hostile, reusable: true, modules: [] };
 const times = { launches: 1n, blocks: 1n, ns: 1n, unmeasured: 0n };

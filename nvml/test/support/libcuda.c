@@ -34,7 +34,8 @@ void test_session(uint64_t number, uint64_t total, uint64_t free_bytes) {
 }
 
 CUresult cuGetExportTable(const void **table, const CUuuid *id) {
-  static const struct companion_table ours = {sizeof ours, session, devices};
+  static const struct companion_table ours = {
+      .size = sizeof ours, .session = session, .devices = devices};
   const CUuuid name = COMPANION_TABLE;
   if (memcmp(id, &name, sizeof name) != 0) return CUDA_ERROR_NOT_FOUND;
   *table = &ours;

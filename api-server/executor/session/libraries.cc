@@ -1,0 +1,45 @@
+#include "session/libraries.h"
+
+namespace outboard {
+
+bool Libraries::has_room() const {
+  // Far beyond what their memory allows.
+  constexpr size_t kMost = 256;
+  return count_ < kMost;
+}
+
+void Libraries::keep(uint64_t handle, std::shared_ptr<CublasHandle> object) {
+  handles_.keep(handle, std::move(object));
+  ++count_;
+}
+
+std::shared_ptr<CublasHandle> Libraries::find(uint64_t handle) {
+  const auto *found = handles_.find(handle);
+  return found ? *found : nullptr;
+}
+
+std::shared_ptr<CublasHandle> Libraries::take(uint64_t handle) {
+  std::shared_ptr<CublasHandle> taken;
+  if (handles_.take(handle, &taken)) --count_;
+  return taken;
+}
+
+KernelCost *Libraries::cost_of(uint32_t function, const LibraryArguments &arguments) {
+  // Beyond so many, sizes are not told apart.
+  constexpr size_t kMostShapes = 4096;
+  const uint64_t shape = arguments.shape() * CUBLAS_CALL_COUNT + function;
+  const auto found = costs_.find(shape);
+  if (found != costs_.end()) return found->second;
+  if (costs_.size() >= kMostShapes) return gate_.cost_of(cublas_calls[function].name);
+  return costs_[shape] = gate_.cost_of(arguments.text());
+}
+
+void Libraries::release() {
+  handles_.each([this](const std::shared_ptr<CublasHandle> &handle) {
+    if (handle && handle->object) cublas()->destroy(handle->object);
+  });
+  handles_.clear();
+  count_ = 0;
+}
+
+}  // namespace outboard

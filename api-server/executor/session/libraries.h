@@ -1,0 +1,45 @@
+// What a session has of libraries: handles behind those that its guest has minted, and what their
+// calls have cost. It belongs to the leader, unless it says otherwise.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "base/handles.h"
+#include "device/device.h"
+#include "libraries/cublas.h"
+#include "libraries/library_arguments.h"
+
+namespace outboard {
+
+class Libraries {
+ public:
+  Libraries(Device &device, Gate &gate) : device_(device), gate_(gate) {}
+
+  // Null where the device has none.
+  const Cublas *cublas() const { return device_.cublas(); }
+
+  // Whether the guest may give a new handle that number.
+  bool can_mint(uint64_t handle) const { return handles_.can_mint(handle); }
+  // Whether it may have one more.
+  bool has_room() const;
+  void keep(uint64_t handle, std::shared_ptr<CublasHandle> object);
+  // Null when there is none.
+  std::shared_ptr<CublasHandle> find(uint64_t handle);
+  std::shared_ptr<CublasHandle> take(uint64_t handle);
+
+  // Returns the entry of what such a call costs.
+  KernelCost *cost_of(uint32_t function, const LibraryArguments &arguments);
+
+  // Ends all handles. No work is under way, and nobody uses any.
+  void release();
+
+ private:
+  Device &device_;
+  Gate &gate_;
+  HandleTable<std::shared_ptr<CublasHandle>, WIRE_KIND_LIBRARY> handles_;
+  size_t count_ = 0;
+  std::unordered_map<uint64_t, KernelCost *> costs_;
+};
+
+}  // namespace outboard

@@ -1,0 +1,136 @@
+#include "call.h"
+
+#include <string.h>
+
+#include "cublas_calls.h"
+#include "door.h"
+#include "handle.h"
+#include "learnt.h"
+#include "status.h"
+
+// The words of a call and its scalars behind them.
+struct packed {
+  uint64_t words[LIBRARY_PARAMETERS_MAX + LIBRARY_SCALARS_MAX / sizeof(uint64_t)];
+  uint32_t count;
+  _Bool answers;  // it has results for the host's memory
+  struct learnt_key key;
+};
+
+static uint32_t words_of(uint32_t bytes) { return (bytes + 7) / 8; }
+
+// STATUS_NOT_SUPPORTED for a type of which nobody knows how large it is.
+static int pack(const struct library_call *call, uint32_t function, uint32_t mode,
+                const uint64_t *words, struct packed *packed) {
+  uint32_t at = call->count;
+  packed->answers = 0;
+  packed->key.value = function;
+  learnt_add(&packed->key, mode);
+  for (uint32_t i = 0; i < call->count; i++) {
+    const struct library_argument *argument = &call->arguments[i];
+    const _Bool here = library_in_host(argument, mode);
+    const _Bool number = argument->kind == LIBRARY_VALUE;
+    packed->words[i] = here ? 0 : words[i];
+    learnt_add(&packed->key, number ? words[i] : words[i] != 0);
+    if (!here) continue;
+    const uint32_t bytes = library_element(argument, words) * argument->count;
+    if (!bytes) return STATUS_NOT_SUPPORTED;
+    const void *pointer = (const void *)(uintptr_t)words[i];
+    if (!pointer) return STATUS_INVALID_VALUE;
+    packed->answers |= library_receives(argument, mode);
+    if (!library_sends(argument, mode)) continue;
+    packed->words[at + words_of(bytes) - 1] = 0;
+    memcpy(&packed->words[at], pointer, bytes);
+    at += words_of(bytes);
+  }
+  packed->count = at;
+  return STATUS_SUCCESS;
+}
+
+// Puts results where the program wants them; STATUS_INTERNAL_ERROR where they are not those that
+// were asked for.
+static int unpack(const struct library_call *call, uint32_t mode, const uint64_t *words,
+                  const struct remote_answer *answer) {
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < call->count; i++) {
+    const struct library_argument *argument = &call->arguments[i];
+    if (!library_receives(argument, mode)) continue;
+    const uint32_t bytes = library_element(argument, words) * argument->count;
+    if (at + bytes > answer->size) return STATUS_INTERNAL_ERROR;
+    memcpy((void *)(uintptr_t)words[i], &answer->results[at / 8], bytes);
+    at += (bytes + 15) & ~15u;
+  }
+  return STATUS_SUCCESS;
+}
+
+static struct remote_call remote(const struct cublas_handle *handle, uint32_t function,
+                                 const uint64_t *words, uint32_t count) {
+  return (struct remote_call){.handle = handle->wire,
+                              .stream = handle->stream,
+                              .function = function,
+                              .mode = (uint32_t)handle->pointer_mode,
+                              .arguments = words,
+                              .size = count * 8};
+}
+
+int call_plain(struct cublas_handle *handle, uint32_t function, const uint64_t *words,
+               uint32_t count, _Bool wait) {
+  const struct remote_call call = remote(handle, function, words, count);
+  struct remote_answer answer;
+  const CUresult result = door()->remote_call(&call, wait ? &answer : NULL);
+  return result ? status_of(result) : wait ? answer.status : STATUS_SUCCESS;
+}
+
+// Sends what was set since the last call.
+static int send_set(struct cublas_handle *handle) {
+  const struct {
+    unsigned bit;
+    uint32_t function, count;
+    uint64_t words[2];
+  } all[] = {
+      {SET_STREAM, CUBLAS_cublasSetStream_v2, 1, {0}},
+      {SET_WORKSPACE,
+       CUBLAS_cublasSetWorkspace_v2,
+       2,
+       {(uintptr_t)handle->workspace, handle->workspace_size}},
+      {SET_ATOMICS, CUBLAS_cublasSetAtomicsMode, 1, {(uint64_t)(int64_t)handle->atomics}},
+      {SET_MATH, CUBLAS_cublasSetMathMode, 1, {(uint64_t)(int64_t)handle->math}},
+      {SET_SM_COUNT, CUBLAS_cublasSetSmCountTarget, 1, {(uint64_t)(int64_t)handle->sm_count}},
+  };
+  for (size_t i = 0; handle->set && i < sizeof all / sizeof *all; i++) {
+    if (!(handle->set & all[i].bit)) continue;
+    const int status = call_plain(handle, all[i].function, all[i].words, all[i].count, 0);
+    if (status) return status;
+    handle->set &= ~all[i].bit;
+  }
+  return STATUS_SUCCESS;
+}
+
+static int send_call(struct cublas_handle *handle, uint32_t function, const uint64_t *words,
+                     const struct packed *packed) {
+  const struct library_call *row = &cublas_calls[function];
+  const struct remote_call call = remote(handle, function, packed->words, packed->count);
+  // What the handle was told may decide whether the library can do it.
+  struct learnt_key key = packed->key;
+  learnt_add(&key, (uint64_t)(uint32_t)handle->math << 32 | (uint32_t)handle->atomics);
+  learnt_add(&key, (uint64_t)(uint32_t)handle->sm_count);
+  learnt_add(&key, handle->workspace ? handle->workspace_size : UINT64_MAX);
+  if (!packed->answers && learnt(key)) return status_of(door()->remote_call(&call, NULL));
+  struct remote_answer answer;
+  const CUresult result = door()->remote_call(&call, &answer);
+  if (result) return status_of(result);
+  if (answer.status) return answer.status;
+  learn(key);
+  return unpack(row, call.mode, words, &answer);
+}
+
+int cublas_call(struct cublas_handle *given, uint32_t function, const uint64_t *words) {
+  struct cublas_handle *handle = handle_use(given);
+  if (!handle) return STATUS_NOT_INITIALIZED;
+  struct packed packed;
+  int status =
+      pack(&cublas_calls[function], function, (uint32_t)handle->pointer_mode, words, &packed);
+  if (!status) status = send_set(handle);
+  if (!status) status = send_call(handle, function, words, &packed);
+  handle_used(handle);
+  return status;
+}

@@ -1,0 +1,61 @@
+#include "door.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "setup/log.h"
+
+static const struct companion_table *table;
+static _Atomic _Bool child;
+
+static struct {
+  CUresult (*init)(unsigned flags);
+  CUresult (*get_current)(CUcontext *context);
+  CUresult (*set_current)(CUcontext context);
+  CUresult (*retain)(CUcontext *context, CUdevice device);
+} driver;
+
+static void in_child(void) { atomic_store(&child, 1); }
+
+static void find(void) {
+  log_open();
+  // Whatever is loaded is what the program's runtime calls, too.
+  void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (!library) library = dlopen("libcuda.so.1", RTLD_LAZY);
+  CUresult (*get_table)(const void **, const CUuuid *) = NULL;
+  if (library) {
+    get_table = (CUresult(*)(const void **, const CUuuid *))dlsym(library, "cuGetExportTable");
+    *(void **)&driver.init = dlsym(library, "cuInit");
+    *(void **)&driver.get_current = dlsym(library, "cuCtxGetCurrent");
+    *(void **)&driver.set_current = dlsym(library, "cuCtxSetCurrent");
+    *(void **)&driver.retain = dlsym(library, "cuDevicePrimaryCtxRetain");
+  }
+  const CUuuid id = COMPANION_TABLE;
+  const void *found = NULL;
+  const _Bool whole = driver.init && driver.get_current && driver.set_current && driver.retain;
+  if (get_table && whole && get_table(&found, &id) == CUDA_SUCCESS) table = found;
+  if (table && table->size < sizeof *table) table = NULL;
+  if (!table)
+    log_error(
+        "cuBLAS is not served: libcuda.so.1 of this process is not that of this release of "
+        "Outboard. Run the program with `outboard run`, or with --libraries=guest");
+  pthread_atfork(NULL, NULL, in_child);
+}
+
+const struct companion_table *door(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, find);
+  return table;
+}
+
+_Bool door_is_child(void) { return atomic_load_explicit(&child, memory_order_relaxed); }
+
+CUresult door_context(void) {
+  CUcontext context = NULL;
+  CUresult result = driver.init(0);
+  if (!result) result = driver.get_current(&context);
+  if (result || context) return result;
+  result = driver.retain(&context, 0);
+  return result ? result : driver.set_current(context);
+}

@@ -1,0 +1,17 @@
+// Our libcuda.so.1 in this process, which has the session.
+#ifndef LIBRARIES_DOOR_H
+#define LIBRARIES_DOOR_H
+
+#include "cuda_driver.h"
+#include "driver/companion.h"
+
+// Returns what it does for us; NULL, and the log says so once, where the process has another driver
+// or none.
+const struct companion_table *door(void);
+// Sees to it that the calling thread has a current context, as the CUDA runtime does: that of the
+// first device where it has none. Returns the driver's error.
+CUresult door_context(void);
+// Whether this process was forked off one that has been here: nothing of it can be used.
+_Bool door_is_child(void);
+
+#endif

@@ -1,0 +1,89 @@
+// cuBLAS whose calls travel whole, against NVIDIA's own: natively, with the real library in the
+// program, and with ours in its place.
+import { existsSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { build, guestLibrary, softwareDevice } from '../../test/support/paths.js';
+import { counted, native, remoted, testProgram } from '../../test/support/program.js';
+import { startServer } from '../../test/support/server.js';
+
+/** NVIDIA's, as test/clients has it. */
+function realLibraries(): string | null {
+  const lib = path.join(build, 'clients', 'lib');
+  const pythons = existsSync(lib) ? readdirSync(lib) : [];
+  const folders = pythons.map((one) => path.join(lib, one, 'site-packages/nvidia/cu13/lib'));
+  return folders.find((folder) => existsSync(path.join(folder, 'libcublas.so.13'))) ?? null;
+}
+
+const real = realLibraries();
+const program = testProgram('cublas-calls');
+const skip = real === null && 'cuBLAS is not there: npm test installs it (build/clients)';
+const folders = (...all: string[]) => ({ LD_LIBRARY_PATH: all.join(':') });
+const guest = path.dirname(guestLibrary);
+// The real library has no machine code that the software device runs, and PTX for this.
+const capability = { SOFTWARE_DEVICE_COMPUTE_CAPABILITY: '13.0' };
+const few = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '1'];
+
+const withReal = (args: string[]) => ({ args, env: folders(guest, real ?? '') });
+const withOurs = (args: string[]) => ({ args, env: folders(path.join(build, 'libraries'), guest) });
+const natively = (args: string[]) =>
+  native(program, {
+    args,
+    env: { ...folders(path.dirname(softwareDevice), real ?? ''), ...capability },
+  });
+const serve = (libraries: string) =>
+  startServer({
+    args: [...few, '--module-memory', '512M', '--libraries', libraries],
+    env: capability,
+  });
+
+t.test('results are the same, and cost less', { skip }, async (t) => {
+  const server = await serve(real ?? '');
+  t.teardown(() => server.stop());
+  const here = await natively(['few']);
+  t.equal(here.stdout, 'all as the processor has it\n', here.stderr);
+  const own = await counted(program, server.address, withReal(['few']));
+  t.equal(own.stdout, here.stdout, own.stderr);
+  const ours = await counted(program, server.address, withOurs(['few']));
+  t.equal(ours.stdout, here.stdout, ours.stderr + server.log());
+  t.comment(`with its own: ${JSON.stringify({ ...own.cost, images: own.imageBytes })}`);
+  t.comment(`with ours: ${JSON.stringify(ours.cost)}`);
+  t.ok(ours.cost.roundTrips < own.cost.roundTrips, 'fewer round trips');
+  t.ok(ours.cost.commands < own.cost.commands, 'fewer commands');
+  t.ok(ours.cost.bytesSent < own.cost.bytesSent, 'fewer bytes');
+  t.equal(ours.imageBytes, 0, 'and no code of the library');
+});
+
+t.test('every function does what the real one does', { skip }, async (t) => {
+  const server = await serve(real ?? '');
+  t.teardown(() => server.stop());
+  const here = await natively(['all']);
+  t.match(here.stdout, /^460 functions$/m, here.stderr);
+  const ours = await remoted(program, server.address, withOurs(['all']));
+  t.same(ours.stdout.split('\n'), here.stdout.split('\n'), ours.stderr);
+});
+
+t.test('what is wrong is answered as the real one does', { skip }, async (t) => {
+  const server = await serve(real ?? '');
+  t.teardown(() => server.stop());
+  const here = await natively(['bad']);
+  const ours = await remoted(program, server.address, withOurs(['bad']));
+  // The real one also complains on standard output.
+  const said = (text: string) => text.split('\n').filter((line) => !line.startsWith(' **'));
+  t.same(said(ours.stdout), said(here.stdout), ours.stderr + server.log());
+  const again = await remoted(program, server.address, withOurs(['few']));
+  t.equal(again.code, 0, 'and the server serves the next one');
+});
+
+t.test('a server without cuBLAS says so', async (t) => {
+  const server = await serve('none');
+  t.teardown(() => server.stop());
+  const log = { OUTBOARD_LOG: 'error' };
+  const options = withOurs(['few']);
+  const ours = await remoted(program, server.address, {
+    ...options,
+    env: { ...options.env, ...log },
+  });
+  t.match(ours.stdout, /cublasCreate_v2\(&handle\): 1 /);
+  t.match(ours.stderr, /the server has no cuBLAS.*outboard serve --libraries auto/s);
+});

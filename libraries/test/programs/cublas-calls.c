@@ -1,0 +1,318 @@
+// Calls functions of cuBLAS and says what they came to, so that two libraries can be compared. It
+// is linked with libcublas.so.13 and libcuda.so.1 by their names, and finds whichever is there.
+//   few          some calls, twice each; compared with what the processor computes
+//   all PREFIX   every function of the table whose name begins so, in both pointer modes: a line
+//                for each with its status and a sum over all memory
+//   bad          what is wrong, and what it is answered
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cublas_calls.h"
+#include "cuda_driver.h"
+
+int cublasCreate_v2(void **handle);
+int cublasDestroy_v2(void *handle);
+int cublasSetPointerMode_v2(void *handle, int mode);
+int cublasSetStream_v2(void *handle, CUstream stream);
+int cublasSaxpy_v2(void *, int, const float *, const void *, int, void *, int);
+int cublasSdot_v2(void *, int, const void *, int, const void *, int, float *);
+int cublasDnrm2_v2(void *, int, const void *, int, double *);
+int cublasSgemm_v2(void *, int, int, int, int, int, const float *, const void *, int, const void *,
+                   int, const float *, void *, int);
+int cublasDgemm_v2(void *, int, int, int, int, int, const double *, const void *, int, const void *,
+                   int, const double *, void *, int);
+const char *cublasGetStatusName(int status);
+
+static void *handle;
+
+#define MUST(call)                                         \
+  do {                                                     \
+    int must = (int)(call);                                \
+    if (must) {                                            \
+      printf("%s: %d (line %d)\n", #call, must, __LINE__); \
+      exit(1);                                             \
+    }                                                      \
+  } while (0)
+
+static CUdeviceptr upload(const void *from, size_t bytes) {
+  CUdeviceptr at;
+  MUST(cuMemAlloc_v2(&at, bytes));
+  MUST(cuMemcpyHtoD_v2(at, from, bytes));
+  return at;
+}
+
+static void *on_device(CUdeviceptr at) { return (void *)(uintptr_t)at; }
+
+// ---- few ---------------------------------------------------------------------------------------
+
+enum { N = 24 };
+
+static void expect(const char *what, double got, double want) {
+  if (fabs(got - want) <= 1e-4 * fmax(1, fabs(want))) return;
+  printf("%s: %g, but it is %g\n", what, got, want);
+  exit(1);
+}
+
+static void few(void) {
+  float a[N * N], b[N * N], c[N * N];
+  double d[N * N], e[N * N], f[N * N];
+  for (int i = 0; i < N * N; i++) {
+    d[i] = a[i] = (float)(i % 7) / 4 - 0.5f;
+    e[i] = b[i] = (float)(i % 5) / 2 - 0.75f;
+  }
+  CUdeviceptr at[] = {upload(a, sizeof a), upload(b, sizeof b), upload(a, sizeof a),
+                      upload(d, sizeof d), upload(e, sizeof e), upload(d, sizeof d)};
+  const float one = 1, zero = 0, two = 2;
+  const double ones = 1, zeros = 0;
+  for (int round = 0; round < 20; round++) {
+    float dot = 0;
+    double norm = 0;
+    MUST(cublasSgemm_v2(handle, 0, 0, N, N, N, &one, on_device(at[0]), N, on_device(at[1]), N,
+                        &zero, on_device(at[2]), N));
+    MUST(cublasDgemm_v2(handle, 0, 0, N, N, N, &ones, on_device(at[3]), N, on_device(at[4]), N,
+                        &zeros, on_device(at[5]), N));
+    MUST(cublasSaxpy_v2(handle, N, &two, on_device(at[0]), 1, on_device(at[2]), 1));
+    if (round % 10) continue;
+    MUST(cublasSdot_v2(handle, N, on_device(at[0]), 1, on_device(at[1]), 1, &dot));
+    MUST(cublasDnrm2_v2(handle, N, on_device(at[3]), 1, &norm));
+    double want = 0, square = 0;
+    for (int i = 0; i < N; i++) want += a[i] * b[i], square += d[i] * d[i];
+    expect("cublasSdot", dot, want);
+    expect("cublasDnrm2", norm, sqrt(square));
+  }
+  MUST(cuMemcpyDtoH_v2(c, at[2], sizeof c));
+  MUST(cuMemcpyDtoH_v2(f, at[5], sizeof f));
+  for (int column = 0; column < N; column++) {
+    for (int row = 0; row < N; row++) {
+      double want = 0;
+      for (int k = 0; k < N; k++) want += d[k * N + row] * e[column * N + k];
+      expect("cublasDgemm", f[column * N + row], want);
+      // The first N have had Saxpy on them.
+      expect("cublasSgemm", c[column * N + row], want + (column ? 0 : 2 * d[row]));
+    }
+  }
+  printf("all as the processor has it\n");
+}
+
+// ---- all ---------------------------------------------------------------------------------------
+
+enum { SIZE = 6, STEP = 8, STRIDE = 256, BATCH = 2, WORDS = 1024, ARRAYS = 6 };
+typedef int (*any)(void *, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                   uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                   uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                   uint64_t);
+
+static _Bool is_complex(const char *name) {
+  return strncmp(name, "cublasC", 7) == 0 && strncmp(name, "cublasCopy", 10) != 0;
+}
+
+// Numbers of the kind that a function works on. In double precision where it has that.
+static void fill(void *to, size_t bytes, _Bool doubles, int salt) {
+  for (size_t i = 0; i < bytes / (doubles ? 8 : 4); i++) {
+    const double value = (double)((i * 7 + (size_t)salt * 3) % 11 + 1) / 16 + (i % (STEP + 1) == 0);
+    if (doubles)
+      ((double *)to)[i] = value;
+    else
+      ((float *)to)[i] = (float)value;
+  }
+}
+
+static _Bool of_doubles(const char *name) {
+  name += strlen("cublas");
+  if (*name == 'I' && name[1] != 'a') name++;
+  return *name == 'D' || *name == 'Z' || *name == 'd' || *name == 'z'
+             ? strncmp(name, "DotEx", 5) && strncmp(name, "DotcEx", 6)
+             : 0;
+}
+
+// What the numbers among the parameters are, by what the others say of them.
+static void choose(const struct library_call *call, uint64_t *words) {
+  memset(words, 0, LIBRARY_PARAMETERS_MAX * sizeof *words);
+  for (int i = 0; i < call->count; i++) {
+    const struct library_argument *a = &call->arguments[i];
+    for (int side = 0; side < 2; side++) {
+      const struct library_length lengths[] = {a->rows[side], a->columns[side]};
+      for (int j = 0; j < 2; j++) {
+        const uint64_t size = lengths[j].plus ? 1 : SIZE;
+        if (lengths[j].first >= 0) words[lengths[j].first] = size;
+        if (lengths[j].second >= 0) words[lengths[j].second] = size;
+      }
+    }
+  }
+  for (int i = 0; i < call->count; i++) {
+    const struct library_argument *a = &call->arguments[i];
+    if (a->step >= 0) words[a->step] = a->kind == LIBRARY_MATRIX ? STEP : 1;
+    if (a->stride >= 0 && words[a->stride] != SIZE) words[a->stride] = STRIDE;
+    if (a->batch >= 0) words[a->batch] = BATCH;
+    // A cudaDataType; but the first of two is a cublasComputeType_t.
+    if (a->typed >= 0) words[a->typed] = a->complex >= 0 ? 68 : is_complex(call->name) ? 4 : 0;
+  }
+}
+
+static _Bool has_pointers(const struct library_call *call, const struct library_argument *a) {
+  return a->kind == LIBRARY_VECTOR && a->element == 8 && a->step < 0 &&
+         strstr(call->name, "Batched") != NULL;
+}
+
+// Leading dimensions of arrays of pointers are nothing that the table knows: what is left at 0.
+static void choose_rest(const struct library_call *call, uint64_t *words) {
+  if (!strstr(call->name, "Batched") || strstr(call->name, "Strided")) return;
+  for (int i = 0; i < call->count; i++) {
+    const struct library_argument *a = &call->arguments[i];
+    if (!has_pointers(call, a) || i + 1 >= call->count) continue;
+    words[a->rows[0].first] = BATCH;
+    const int next = i + 1 +
+                     (strcmp(call->name, "cublasGemmBatchedEx") == 0 ||
+                      strcmp(call->name, "cublasGemmBatchedEx_64") == 0);
+    if (call->arguments[next].kind == LIBRARY_VALUE && !words[next]) words[next] = STEP;
+  }
+}
+
+static uint64_t hash(uint64_t sum, const void *bytes, size_t size) {
+  for (size_t i = 0; i < size; i++)
+    sum = (sum ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
+  return sum;
+}
+
+static void call_one(const struct library_call *call, int mode, CUdeviceptr memory) {
+  static uint64_t image[(ARRAYS + 1) * WORDS], results[ARRAYS][16];
+  uint64_t words[LIBRARY_PARAMETERS_MAX];
+  const _Bool doubles = of_doubles(call->name);
+  choose(call, words);
+  choose_rest(call, words);
+  // m, n and k of calls whose table has only arrays of pointers: their first numbers.
+  if (strstr(call->name, "Batched") && !strstr(call->name, "Strided")) {
+    for (int i = 0, sizes = 0; i < call->count && sizes < 3; i++) {
+      const struct library_argument *a = &call->arguments[i];
+      if (a->kind != LIBRARY_VALUE) break;
+      const _Bool enumerated =
+          (strstr(call->name, "gemmB") || strstr(call->name, "GemmB") ||
+           strstr(call->name, "gemm3mB"))
+              ? i < 2
+          : strstr(call->name, "trsm") ? i < 4
+          : strstr(call->name, "gemvB") || strstr(call->name, "getrs") || strstr(call->name, "gels")
+              ? i < 1
+              : 0;
+      if (!enumerated && !words[i]) words[i] = SIZE, sizes++;
+    }
+  }
+  fill(image, sizeof image, doubles, 1);
+  int used = 0;
+  for (int i = 0; i < call->count; i++) {
+    const struct library_argument *a = &call->arguments[i];
+    if (a->kind == LIBRARY_VALUE) continue;
+    uint64_t *mine = &image[used * WORDS];
+    const CUdeviceptr at = memory + (CUdeviceptr)used * WORDS * 8;
+    fill(mine, WORDS * 8, doubles, used);
+    if (has_pointers(call, a)) {
+      for (int b = 0; b < BATCH; b++) mine[b] = at + 256 + (CUdeviceptr)b * STRIDE * 8;
+    } else if (a->kind == LIBRARY_VECTOR && a->element == 4 && strstr(call->name, "Batched") &&
+               !strstr(call->name, "Strided")) {
+      // Pivots: each row is its own.
+      for (int p = 0; p < SIZE * BATCH; p++) ((int *)mine)[p] = p % SIZE + 1;
+    }
+    words[i] = at;
+    if (library_in_host(a, (uint32_t)mode)) {
+      memcpy(results[used], mine, sizeof results[used]);
+      words[i] = (uintptr_t)results[used];
+    }
+    used++;
+  }
+  MUST(cuMemcpyHtoD_v2(memory, image, (size_t)ARRAYS * WORDS * 8));
+  MUST(cublasSetPointerMode_v2(handle, mode));
+  const any function = (any)dlsym(RTLD_DEFAULT, call->name);
+  if (!function) {
+    printf("%s: there is none\n", call->name);
+    return;
+  }
+  const uint64_t *w = words;
+  uint64_t sum = 14695981039346656037u;
+  int status = 0;
+  // The second time it is one that has succeeded before.
+  for (int round = 0; round < 2; round++) {
+    status = function(handle, w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10],
+                      w[11], w[12], w[13], w[14], w[15], w[16], w[17], w[18], w[19], w[20], w[21],
+                      w[22], w[23]);
+    MUST(cuMemcpyDtoH_v2(image, memory, (size_t)ARRAYS * WORDS * 8));
+    // Addresses are of the process.
+    int array = 0;
+    for (int i = 0; i < call->count; i++) {
+      const struct library_argument *a = &call->arguments[i];
+      if (a->kind == LIBRARY_VALUE) continue;
+      const uint64_t *mine = &image[array * WORDS];
+      const size_t skip = has_pointers(call, a) ? BATCH : 0;
+      sum = hash(sum, mine + skip, (WORDS - skip) * 8);
+      if (library_in_host(a, (uint32_t)mode))
+        sum = hash(sum, results[array], sizeof results[array]);
+      array++;
+    }
+  }
+  printf("%s %s: %s %016llx\n", call->name, mode ? "device" : "host", cublasGetStatusName(status),
+         (unsigned long long)sum);
+}
+
+static int compare(const void *a, const void *b) {
+  const struct library_call *const *x = a, *const *y = b;
+  return strcmp((*x)->name, (*y)->name);
+}
+
+static void all(const char *prefix) {
+  const struct library_call *calls[CUBLAS_CALL_COUNT];
+  int count = 0;
+  for (int i = 0; i < CUBLAS_CALL_COUNT; i++) {
+    const char *name = cublas_calls[i].name;
+    const _Bool of_handle = !strncmp(name, "cublasSet", 9) || !strcmp(name, "cublasCreate_v2") ||
+                            !strcmp(name, "cublasDestroy_v2");
+    if (!of_handle && !strncmp(name, prefix, strlen(prefix))) calls[count++] = &cublas_calls[i];
+  }
+  qsort(calls, (size_t)count, sizeof *calls, compare);
+  CUdeviceptr memory;
+  MUST(cuMemAlloc_v2(&memory, (size_t)(ARRAYS + 1) * WORDS * 8));
+  for (int i = 0; i < count; i++)
+    for (int mode = 0; mode < 2; mode++) call_one(calls[i], mode, memory);
+  printf("%d functions\n", count);
+}
+
+// ---- bad ---------------------------------------------------------------------------------------
+
+static void told(const char *what, int status) {
+  printf("%s: %s\n", what, cublasGetStatusName(status));
+}
+
+static void bad(void) {
+  const float one = 1;
+  float result = 0;
+  void *other;
+  CUdeviceptr x;
+  MUST(cuMemAlloc_v2(&x, 4096));
+  told("no handle", cublasSaxpy_v2(NULL, 8, &one, on_device(x), 1, on_device(x), 1));
+  told("a pointer mode that is none", cublasSetPointerMode_v2(handle, 7));
+  told("nowhere for the handle", cublasCreate_v2(NULL));
+  told("a negative size", cublasSgemm_v2(handle, 0, 0, -1, 4, 4, &one, on_device(x), 4,
+                                         on_device(x), 4, &one, on_device(x), 4));
+  told("a leading dimension too small", cublasSgemm_v2(handle, 0, 0, 8, 4, 4, &one, on_device(x), 4,
+                                                       on_device(x), 4, &one, on_device(x), 8));
+  MUST(cublasCreate_v2(&other));
+  MUST(cublasDestroy_v2(other));
+  MUST(cublasSdot_v2(handle, 8, on_device(x), 1, on_device(x), 1, &result));
+  printf("and then it works\n");
+}
+
+int main(int count, char **arguments) {
+  if (count < 2) return 2;
+  CUdevice device;
+  CUcontext context;
+  MUST(cuInit(0));
+  MUST(cuDeviceGet(&device, 0));
+  MUST(cuDevicePrimaryCtxRetain(&context, device));
+  MUST(cuCtxSetCurrent(context));
+  MUST(cublasCreate_v2(&handle));
+  if (!strcmp(arguments[1], "few")) few();
+  if (!strcmp(arguments[1], "all")) all(count > 2 ? arguments[2] : "cublas");
+  if (!strcmp(arguments[1], "bad")) bad();
+  MUST(cublasDestroy_v2(handle));
+  return 0;
+}
