@@ -134,7 +134,10 @@ async function main() {
   }
 
   const loops = Array.from({ length: busy }, () => {
-    return spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
+    const loop = spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
+    // They end with this process, which is not to wait for them.
+    loop.unref();
+    return loop;
   });
   process.on('exit', () => {
     for (const loop of loops) loop.kill('SIGKILL');
