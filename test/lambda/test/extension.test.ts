@@ -2,9 +2,10 @@
 // released before Lambda may freeze the environment, what is kept and why, the end of an environment.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { ended, start } from '../../../guest-lib/test/support/client.js';
 import { lineByLine, shortFolder } from '../../../guest-lib/test/support/release.js';
@@ -49,6 +50,18 @@ async function environment(t: Test, what: string, options: LambdaOptions = {}, o
   t.teardown(() => child.kill('SIGKILL'));
   const result = ended(child);
   return { lambda, extension, child, result, steps: lineByLine(child), folder };
+}
+
+/**
+ * Stops all its threads. Where its first one has no processor to take the signal with, others run on for a while, and
+ * may answer.
+ */
+async function stop(child: ChildProcess) {
+  child.kill('SIGSTOP');
+  const tasks = `/proc/${child.pid}/task`;
+  const isStopped = (task: string) =>
+    /^State:\tT/m.test(readFileSync(`${tasks}/${task}/status`, 'utf8'));
+  while (!readdirSync(tasks).every(isStopped)) await setImmediate();
 }
 
 async function invocation(lambda: Lambda, work: () => Promise<void>) {
@@ -122,7 +135,7 @@ t.test('without telemetry nothing is released, and that is said', async (t) => {
 t.test('processes that are gone, or do not answer', async (t) => {
   const { lambda, extension, steps, child, folder } = await environment(t, 'releases');
   await invocation(lambda, () => steps.until('held'));
-  child.kill('SIGSTOP');
+  await stop(child);
   const stale = path.join(folder, '1234567');
   // The name of a socket whose process has ended.
   const left = createServer().listen(`${stale}.x`);
