@@ -22,8 +22,8 @@ void handle_MemoryExport(Session &s, const wire_MemoryExport &q) {
   CUresult result =
       q.memory || s.memory().is_shareable(q.address) ? CUDA_SUCCESS : s.driver().cuCtxSynchronize();
   if (result == CUDA_SUCCESS) {
-    result = q.memory ? s.memory().share(q.memory, &shared.size, &fd)
-                      : s.memory().share_mapping(q.address, &shared.size, &fd);
+    result = q.memory ? s.memory().share(q.memory, &shared, &fd)
+                      : s.memory().share_mapping(q.address, &shared, &fd);
   }
   if (result != CUDA_SUCCESS) return refuse(result);
   shared.offset = q.offset;
@@ -51,7 +51,7 @@ void handle_MemoryImport(Session &s, const wire_MemoryImport &q) {
     result = CUDA_ERROR_INVALID_CONTEXT;
   } else if (Offers::own().fetch(name, s.sharer(), &shared, &fd)) {
     if (shared.kind == Shared::kMemory && fd >= 0) {
-      result = s.memory().import(q.memory, shared.size, fd, name, shared.memory);
+      result = s.memory().import(q.memory, shared, fd);
     }
     if (fd >= 0) close(fd);
   }

@@ -98,16 +98,17 @@ class Memory {
   void set_sharer(const Sharer &sharer) { sharer_ = sharer; }
   const Sharer &sharer() const { return sharer_; }
   // Makes a descriptor of a piece, by which another process can import it: *fd, which is the
-  // caller's. *size is that of the piece.
-  CUresult share(uint64_t handle, uint64_t *size, int *fd);
+  // caller's. Sets the size of *shared, which is the piece's, and its owner where that is another
+  // session.
+  CUresult share(uint64_t handle, Shared *shared, int *fd);
   // Whether the mapping at the address has become shareable before.
   bool is_shareable(uint64_t address) const;
   // The same as `share`, of the mapping at an address. The device must be at rest, unless
   // `is_shareable`: the mapping gets other memory then.
-  CUresult share_mapping(uint64_t address, uint64_t *size, int *fd);
+  CUresult share_mapping(uint64_t address, Shared *shared, int *fd);
   // Makes a piece of another session's memory, under a handle for which `create_misuse` returns
-  // null. `number` is its owner's (Shared::memory). `fd` stays the caller's.
-  CUresult import(uint64_t handle, uint64_t size, int fd, const ShareName &name, uint64_t number);
+  // null. `fd` stays the caller's.
+  CUresult import(uint64_t handle, const Shared &shared, int fd);
 
   // ---- memory that the sessions of a program lend each other: peer_memory.cc.
 
@@ -191,12 +192,6 @@ class Memory {
     bool pinned = false;                   // it lies under pinned memory of the host
   };
 
-  // By what another session's memory came.
-  struct Origin {
-    ShareName name;
-    uint64_t memory;
-  };
-
   // A piece of memory that the guest manages itself.
   struct Physical {
     CUmemGenericAllocationHandle memory = 0;
@@ -204,8 +199,8 @@ class Memory {
     size_t mappings = 0;
     bool shareable = false;
     uint64_t handle = 0;
-    bool shared = false;             // there are share names for it
-    std::optional<Origin> imported;  // it is another session's
+    bool shared = false;            // there are share names for it
+    std::optional<Owner> imported;  // it is another session's
     bool lendable = false;
     std::shared_ptr<Loan> loan = nullptr;
   };

@@ -16,13 +16,13 @@ namespace {
 constexpr const char *kSocket = "shared";
 constexpr int kPatience = 2;  // seconds
 
-constexpr uint64_t kMagic = 0x3265726168536b4f;  // changes with the layout of what is said
+constexpr uint64_t kMagic = 0x3365726168536b4f;  // changes with the layout of what is said
 
 // What one process asks of another.
 struct Request {
   uint64_t magic;
   ShareName name;
-  uint64_t memory;  // not 0: asks for the memory of this number, whatever its names are
+  uint64_t number;  // not 0: asks for the memory of this number, whatever its names are
   CUuuid device;
   uint64_t tenant_length;
   char tenant[256];
@@ -68,7 +68,7 @@ void Offers::answer(int connection) {
   Response response{};
   response.magic = kMagic;
   int fd = -1;
-  response.there = request.memory ? look_up(request.memory, sharer)
+  response.there = request.number ? look_up(request.number, sharer)
                                   : look_up(request.name, sharer, &response.shared, &fd);
   send_message(connection, &response, sizeof response, fd);
   close_fd(fd);
@@ -105,7 +105,9 @@ std::optional<ShareName> Offers::offer(const Sharer &sharer, uint64_t key, const
     return std::nullopt;
   }
   offers_[name] = {shared, fd, sharer, key};
-  if (shared.kind == Shared::kMemory) offers_[name].shared.memory = number_of(sharer, key);
+  if (shared.kind == Shared::kMemory && shared.owner.number == 0) {
+    offers_[name].shared.owner = {listener_.place(), number_of(sharer, key)};
+  }
   return name;
 }
 
@@ -148,9 +150,9 @@ void Offers::withdraw_all(uint64_t session) {
   std::erase_if(owned_, [=](const auto &at) { return at.second.sharer.session == session; });
 }
 
-bool Offers::look_up(uint64_t memory, const Sharer &sharer) {
+bool Offers::look_up(uint64_t number, const Sharer &sharer) {
   std::lock_guard lock(mutex_);
-  auto found = owned_.find(memory);
+  auto found = owned_.find(number);
   return found != owned_.end() && same(found->second.sharer, sharer);
 }
 
@@ -168,17 +170,17 @@ bool Offers::look_up(const ShareName &name, const Sharer &sharer, Shared *shared
 
 bool Offers::is_own(const ShareName &name) const { return name.place() == listener_.place(); }
 
-bool Offers::ask(const ShareName &name, uint64_t memory, const Sharer &sharer, Shared *shared,
-                 int *fd) {
+bool Offers::ask(const LocalListener::Place &place, const ShareName &name, uint64_t number,
+                 const Sharer &sharer, Shared *shared, int *fd) {
   Request request{};
   if (sharer.tenant.size() > sizeof request.tenant) return false;
   request.magic = kMagic;
   request.name = name;
-  request.memory = memory;
+  request.number = number;
   request.device = sharer.device;
   request.tenant_length = sharer.tenant.size();
   memcpy(request.tenant, sharer.tenant.data(), sharer.tenant.size());
-  const int connection = connect_local(kSocket, name.place(), kPatience);
+  const int connection = connect_local(kSocket, place, kPatience);
   if (connection < 0) return false;
   Response response{};
   const bool there = send_message(connection, &request, sizeof request) &&
@@ -197,7 +199,8 @@ bool Offers::ask(const ShareName &name, uint64_t memory, const Sharer &sharer, S
 bool Offers::fetch(const ShareName &name, const Sharer &sharer, Shared *shared, int *fd) {
   *fd = -1;
   if (name.words[0] != kMagic) return false;
-  return is_own(name) ? look_up(name, sharer, shared, fd) : ask(name, 0, sharer, shared, fd);
+  return is_own(name) ? look_up(name, sharer, shared, fd)
+                      : ask(name.place(), name, 0, sharer, shared, fd);
 }
 
 bool Offers::is_offered(const ShareName &name, const Sharer &sharer) {
@@ -208,11 +211,11 @@ bool Offers::is_offered(const ShareName &name, const Sharer &sharer) {
   return there;
 }
 
-bool Offers::is_owned(const ShareName &name, uint64_t memory, const Sharer &sharer) {
-  if (is_own(name)) return look_up(memory, sharer);
+bool Offers::is_owned(const Owner &owner, const Sharer &sharer) {
+  if (owner.place == listener_.place()) return look_up(owner.number, sharer);
   Shared shared;
   int fd = -1;
-  const bool there = ask(name, memory, sharer, &shared, &fd);
+  const bool there = ask(owner.place, ShareName{}, owner.number, sharer, &shared, &fd);
   close_fd(fd);
   return there;
 }

@@ -24,6 +24,14 @@ struct ShareName {
   LocalListener::Place place() const { return {words[1], words[2]}; }
 };
 
+// Whose a piece of memory is, by which who has it asks whether it is still its owner's: the process
+// that gave it first, however often it was passed on, and its number there, which is never 0. It
+// may have several share names, and outlive all of them.
+struct Owner {
+  LocalListener::Place place{};
+  uint64_t number = 0;
+};
+
 // What a share name stands for.
 struct Shared {
   enum Kind : uint64_t { kMemory = 1, kEvent = 2 };
@@ -33,9 +41,8 @@ struct Shared {
   uint64_t offset = 0;
   uint64_t length = 0;
   CUipcEventHandle event = {};  // the driver's handle of an event
-  // The number of the memory, by which who has it asks whether it is still its owner's: it may have
-  // several names, and outlive all of them. Set where it is offered.
-  uint64_t memory = 0;
+  // Of memory. Where it is this process's, it is set when it is offered.
+  Owner owner;
 };
 
 // A session that offers something, or asks for it.
@@ -74,9 +81,8 @@ class Offers {
   bool fetch(const ShareName &name, const Sharer &sharer, Shared *shared, int *fd);
   // Whether the share name still stands for something that this sharer may have.
   bool is_offered(const ShareName &name, const Sharer &sharer);
-  // Whether the memory that came by the share name, under this number, is still its owner's, who
-  // will overwrite it, whether or not the name stands.
-  bool is_owned(const ShareName &name, uint64_t memory, const Sharer &sharer);
+  // Whether memory is still its owner's, who will overwrite it, whether or not a name of it stands.
+  bool is_owned(const Owner &owner, const Sharer &sharer);
 
  private:
   struct Entry {
@@ -95,9 +101,10 @@ class Offers {
   Offers();
   void answer(int connection);
   uint64_t number_of(const Sharer &sharer, uint64_t key);
-  bool look_up(uint64_t memory, const Sharer &sharer);
+  bool look_up(uint64_t number, const Sharer &sharer);
   bool look_up(const ShareName &name, const Sharer &sharer, Shared *shared, int *fd);
-  bool ask(const ShareName &name, uint64_t memory, const Sharer &sharer, Shared *shared, int *fd);
+  bool ask(const LocalListener::Place &place, const ShareName &name, uint64_t number,
+           const Sharer &sharer, Shared *shared, int *fd);
   template <class F>
   void end_if(F f);
 

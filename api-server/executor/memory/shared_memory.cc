@@ -21,19 +21,20 @@ bool Memory::is_shareable(uint64_t address) const {
   return found != ranges_.end() && (found->second.shared || found->second.lendable);
 }
 
-CUresult Memory::share(uint64_t handle, uint64_t *size, int *fd) {
+CUresult Memory::share(uint64_t handle, Shared *shared, int *fd) {
   Physical *found = physicals_.find(handle);
   if (!found || !(found->shareable || found->imported)) return CUDA_ERROR_INVALID_VALUE;
   found->shared = true;
-  *size = found->size;
+  shared->size = found->size;
+  if (found->imported) shared->owner = *found->imported;
   return export_memory(driver_, found->memory, fd);
 }
 
 // Only memory that was made for it can be shared. So what is mapped becomes, once, another piece of
 // memory with the same bytes, at the same addresses; the device is at rest.
-CUresult Memory::share_mapping(uint64_t address, uint64_t *size, int *fd) {
+CUresult Memory::share_mapping(uint64_t address, Shared *shared, int *fd) {
   Range &range = ranges_.find(address)->second;
-  *size = range.size;
+  shared->size = range.size;
   if (!range.shared && !range.lendable) {
     if (shareable_count_ == session_limits.shareable) return CUDA_ERROR_OUT_OF_MEMORY;
     if (CUresult result = exchange(address, &range); result != CUDA_SUCCESS) return result;
@@ -78,8 +79,8 @@ CUresult Memory::exchange(uint64_t address, Range *range) {
   return scrub_apart(size, old);
 }
 
-CUresult Memory::import(uint64_t handle, uint64_t size, int fd, const ShareName &name,
-                        uint64_t number) {
+CUresult Memory::import(uint64_t handle, const Shared &shared, int fd) {
+  const uint64_t size = shared.size;
   if (size % limits_.granule || size == 0) return CUDA_ERROR_INVALID_HANDLE;
   if (physical_count_ == session_limits.physicals || size > left()) return CUDA_ERROR_OUT_OF_MEMORY;
   CUmemGenericAllocationHandle memory;
@@ -87,7 +88,7 @@ CUresult Memory::import(uint64_t handle, uint64_t size, int fd, const ShareName 
   const CUresult result = driver_.cuMemImportFromShareableHandle(
       &memory, descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   if (result != CUDA_SUCCESS) return result;
-  physicals_.keep(handle, {memory, size, 0, false, handle, false, Origin{name, number}});
+  physicals_.keep(handle, {memory, size, 0, false, handle, false, shared.owner});
   ++physical_count_;
   // It keeps the other's memory alive, so it counts, here as there.
   mapped_ += size;
@@ -98,7 +99,7 @@ CUresult Memory::import(uint64_t handle, uint64_t size, int fd, const ShareName 
 CUresult Memory::drop(const Physical &physical) {
   if (physical.shared) Offers::own().withdraw(sharer_.session, physical.handle);
   if (!physical.imported) return scrub_apart(physical.size, physical.memory, physical.loan);
-  if (Offers::own().is_owned(physical.imported->name, physical.imported->memory, sharer_)) {
+  if (Offers::own().is_owned(*physical.imported, sharer_)) {
     return driver_.cuMemRelease(physical.memory);
   }
   taken_.fetch_add(physical.size, std::memory_order_relaxed);

@@ -191,6 +191,31 @@ TEST(a_share_ends_with_what_it_named) {
   CHECK_EQUAL(w.guest.download(at + 100, 5), "stays");
 }
 
+// Who has it from somebody who had it from its owner leaves it as it is, too, when both let go.
+TEST(what_is_passed_on_stays_its_owners) {
+  World w;
+  const uint64_t at = World::base();
+  w.guest.map(at, kGranule);
+  const Words owners = words_of(export_mapping(w, at, kGranule, 0, kGranule));
+  CHECK_EQUAL(import(w, memory(1), owners, true).reply.result, CUDA_SUCCESS);
+  wire_MemoryExport q{};
+  q.memory = memory(1);
+  q.length = kGranule;
+  const Words passed_on = words_of(w.guest.call(WIRE_MemoryExport, q));
+  CHECK(passed_on != owners);
+  CHECK_EQUAL(import(w, memory(2), passed_on, true).reply.result, CUDA_SUCCESS);
+  w.guest.upload(at + 100, "stays");
+  for (const uint32_t index : {1, 2}) {
+    wire_MemoryRelease release{};
+    release.memory = memory(index);
+    w.guest.put(WIRE_MemoryRelease, release);
+    w.guest.synchronize();
+    CHECK_EQUAL(w.guest.download(at + 100, 5), "stays");
+  }
+  // Nor is it to be had by that name any more.
+  CHECK_EQUAL(import(w, memory(3), passed_on, true).reply.result, CUDA_ERROR_INVALID_HANDLE);
+}
+
 // Before its session has noticed that the guest has left.
 TEST(who_has_left_offers_nothing) {
   int pair[2];
