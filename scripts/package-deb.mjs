@@ -2,22 +2,17 @@
 // libraries alone, outboard-guest_VERSION_ARCH.deb, by dpkg-deb alone. The same sources give the same
 // bytes: times are those of the newest change log entry, or SOURCE_DATE_EPOCH. With --no-build: of what
 // is built already.
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { gzipSync } from 'node:zlib';
-import { build, root } from '../bin/paths.mjs';
-import { ask, conffiles, filled } from './package/control.mjs';
-import { copyright, licenseTexts } from './package/copyright.mjs';
-import { buildDeb, controlFields, debian, thisRelease } from './package/deb.mjs';
+import { build } from '../bin/paths.mjs';
+import { thisRelease } from './package/deb.mjs';
 import { guestDeb } from './package/guest.mjs';
-import { copy, files, productionPackages, put, stageTree } from './package/tree.mjs';
+import { outboardDeb } from './package/outboard.mjs';
 import { setUp } from './setup/all.mjs';
-import { runMain, SetupError } from './setup/step.mjs';
+import { runMain } from './setup/step.mjs';
 
 const folder = join(build, 'package');
-const deploy = join(root, 'deploy');
-const doc = 'usr/share/doc/outboard';
 
 await runMain(async () => {
   const { values } = parseArgs({
@@ -27,98 +22,7 @@ await runMain(async () => {
   const out = resolve(values.out ?? folder);
   const release = await thisRelease();
   mkdirSync(out, { recursive: true });
-  console.log(relative(process.cwd(), await packageDeb(out, release)));
+  console.log(relative(process.cwd(), await outboardDeb(out, release)));
   console.log(relative(process.cwd(), await guestDeb(out, release)));
   return 0;
 });
-
-/** @param {string} out the folder for the package @param {import('./package/deb.mjs').Release} release */
-async function packageDeb(out, release) {
-  const stage = join(out, 'stage');
-  rmSync(stage, { recursive: true, force: true });
-  mkdirSync(stage, { recursive: true });
-
-  const tree = join(stage, 'usr', 'lib', 'outboard');
-  await stageTree(tree);
-  mkdirSync(join(stage, 'usr', 'bin'), { recursive: true });
-  symlinkSync('../lib/outboard/bin/outboard.mjs', join(stage, 'usr', 'bin', 'outboard'));
-  stageSystem(stage);
-  await stageCommandDocs(stage);
-  stageDocs(stage);
-
-  const linked = /\.node$|\.so(?:\.\d+)*$|\/outboard-confine$/;
-  const libraries = files(tree).filter((file) => linked.test(file));
-  const control = join(stage, 'DEBIAN');
-  put(join(control, 'conffiles'), conffiles(stage));
-  put(
-    join(control, 'control'),
-    filled(
-      readFileSync(join(debian, 'control'), 'utf8'),
-      await controlFields(stage, release, libraries),
-    ),
-  );
-  for (const script of ['postinst', 'prerm', 'postrm']) {
-    copy(join(debian, script), join(control, script), 0o755);
-  }
-
-  const deb = join(out, `outboard_${release.version}_${release.architecture}.deb`);
-  await buildDeb(stage, deb, release);
-  rmSync(stage, { recursive: true });
-  return deb;
-}
-
-/** Units, users, folders, configuration. @param {string} stage */
-function stageSystem(stage) {
-  const systemd = join(deploy, 'systemd');
-  for (const unit of ['outboard.service', 'outboard.socket']) {
-    copy(join(systemd, unit), join(stage, 'usr/lib/systemd/system', unit));
-  }
-  copy(
-    join(systemd, 'system-preset', '60-outboard.preset'),
-    join(stage, 'usr/lib/systemd/system-preset/60-outboard.preset'),
-  );
-  for (const kind of ['sysusers.d', 'tmpfiles.d']) {
-    copy(join(systemd, kind, 'outboard.conf'), join(stage, 'usr/lib', kind, 'outboard.conf'));
-  }
-  copy(join(debian, 'serve.yaml'), join(stage, 'etc/outboard/serve.yaml'));
-}
-
-/** The man page and completions, which the command prints itself. @param {string} stage */
-async function stageCommandDocs(stage) {
-  const outboard = join(stage, 'usr/bin/outboard');
-  const man = await ask([process.execPath, outboard, 'man']);
-  put(join(stage, 'usr/share/man/man1/outboard.1.gz'), packed(`${man}\n`));
-  for (const [shell, file] of [
-    ['bash', 'usr/share/bash-completion/completions/outboard'],
-    ['zsh', 'usr/share/zsh/vendor-completions/_outboard'],
-    ['fish', 'usr/share/fish/vendor_completions.d/outboard.fish'],
-  ]) {
-    const text = await ask([process.execPath, outboard, 'completion', shell ?? '']);
-    put(join(stage, file ?? ''), `${text}\n`);
-  }
-}
-
-/** @param {string} stage */
-function stageDocs(stage) {
-  const ours = readFileSync(join(debian, 'copyright'), 'utf8');
-  put(join(stage, doc, 'copyright'), copyright(ours, productionPackages()));
-  for (const [name, file] of Object.entries(licenseTexts)) {
-    if (!existsSync(file)) throw new SetupError(`${file} is missing: its licence must go along`);
-    put(join(stage, doc, 'licenses', `${name}.gz`), packed(readFileSync(file)));
-  }
-  const changes = readFileSync(join(debian, 'changelog'));
-  put(join(stage, doc, 'changelog.gz'), packed(changes));
-  copy(join(deploy, 'systemd', 'README.md'), join(stage, doc, 'README.md'));
-  for (const part of ['systemd/examples', 'grafana']) {
-    const from = join(deploy, part);
-    if (!existsSync(from)) continue;
-    const to = join(stage, doc, 'examples', part.replace('/examples', ''));
-    for (const file of files(from)) copy(file, join(to, relative(from, file)));
-  }
-  copy(join(debian, 'lintian-overrides'), join(stage, 'usr/share/lintian/overrides/outboard'));
-}
-
-/** @param {string | Buffer} content */
-function packed(content) {
-  return gzipSync(content, { level: 9 });
-}

@@ -163,7 +163,7 @@ function stagePackage(path, target, whole) {
 }
 
 /** Whether it is a program or a library. @param {string} file */
-function isNative(file) {
+export function isNative(file) {
   return readFileSync(file).subarray(0, 4).equals(Buffer.from('\x7fELF'));
 }
 

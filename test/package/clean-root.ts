@@ -1,6 +1,14 @@
 // A machine with nothing of this checkout: a folder with Node, a shell and the C library, entered by chroot.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  rmSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { which } from '../../scripts/setup/command.mjs';
@@ -19,18 +27,14 @@ export function noCleanRoot(): string | false {
   return false;
 }
 
-// Ends as what it starts: a signal to it is one to the program.
-const enter = [
-  'mount -t proc proc "$0/proc"',
-  'mount --rbind /dev "$0/dev"',
-  'exec chroot "$0" "$@"',
-].join(' && ');
-
 export class CleanRoot {
   readonly folder = mkdtempSync(path.join(tmpdir(), 'outboard-root-'));
+  readonly #volumes: [folder: string, place: string][] = [];
 
   /** @param programs of this machine, which lie where they do here, with their libraries */
   constructor(programs: string[]) {
+    // Whoever runs there must get to it.
+    chmodSync(this.folder, 0o755);
     for (const name of ['proc', 'dev', 'tmp', 'root', 'etc']) mkdirSync(this.path(name));
     for (const program of programs) this.add(program, program);
   }
@@ -56,17 +60,34 @@ export class CleanRoot {
     copyFileSync(from, this.path(place));
   }
 
+  /** From now on a folder of this machine is that place there, as a volume of containers is. */
+  mount(folder: string, place: string) {
+    mkdirSync(this.path(place), { recursive: true });
+    this.#volumes.push([folder, place]);
+  }
+
   /** Runs a program there, with an environment that has nothing of ours. */
   run(argv: string[], env: NodeJS.ProcessEnv = {}) {
     return run(this.#entered(argv), { env: this.#environment(env) });
   }
 
-  spawn(argv: string[]): ChildProcess {
-    const [program = '', ...args] = this.#entered(argv);
-    return spawn(program, args, { env: this.#environment({}), stdio: ['ignore', 'pipe', 'pipe'] });
+  /** @param user who runs it */
+  spawn(argv: string[], env: NodeJS.ProcessEnv = {}, user = 0): ChildProcess {
+    const [program = '', ...args] = this.#entered(argv, user);
+    return spawn(program, args, {
+      env: this.#environment(env),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
   }
 
-  #entered(argv: string[]): string[] {
+  // Ends as what it starts: a signal to it is one to the program.
+  #entered(argv: string[], user = 0): string[] {
+    const enter = [
+      'mount -t proc proc "$0/proc"',
+      'mount --rbind /dev "$0/dev"',
+      ...this.#volumes.map(([folder, place]) => `mount --bind '${folder}' "$0${place}"`),
+      `exec '${which('chroot')}' --userspec=${user}:${user} "$0" "$@"`,
+    ].join(' && ');
     return ['unshare', '--mount', 'sh', '-c', enter, this.folder, ...argv];
   }
 

@@ -341,7 +341,8 @@ const table = {
   },
   OB_DRIVER_LIBRARY: {
     sentence: 'the driver library %s cannot be used: %s',
-    remedy: 'Name another one with --device, or use --device software.',
+    remedy:
+      'Name another one with --device, or use --device software. In a container: has it the GPU (`docker run --gpus all`, with the container toolkit of NVIDIA)?',
   },
   OB_LIBRARIES: {
     sentence: 'cuBLAS in %s cannot be served: %s',

@@ -68,6 +68,9 @@ export async function chooseDriver(
         return counted('nvidia', 'libcuda.so.1', gpus, build, env);
       }
       const instead = 'devices' in probed ? 'libcuda.so.1 has no device' : probed.message;
+      // As where only GPUs are served (`npm run package:images`).
+      if (!existsSync(softwareDevice(build)))
+        throw new OutboardError('OB_DRIVER_LIBRARY', 'libcuda.so.1', instead);
       return { ...(await software(gpus, build, env)), instead };
     }
     default: {
@@ -78,8 +81,10 @@ export async function chooseDriver(
   }
 }
 
+const softwareDevice = (build: string) => path.join(build, 'software-device', 'libcuda.so.1');
+
 async function software(gpus: number | null, build: string, env: NodeJS.ProcessEnv) {
-  const library = path.join(build, 'software-device', 'libcuda.so.1');
+  const library = softwareDevice(build);
   if (!existsSync(library)) throw new OutboardError('OB_NOT_BUILT', library);
   const wanted = gpus ?? 1;
   const many = { ...env, SOFTWARE_DEVICE_GPUS: String(wanted) };
