@@ -6,7 +6,7 @@ import type { TLSSocket } from 'node:tls';
 import { encodeAnswer } from '../../../api-server/src/control.js';
 import { OutboardError } from '../base/errors.js';
 import type { Log } from '../base/log.js';
-import { formatListen, type Listen, removeStale } from '../network/listeners.js';
+import { formatListen, type Listen, listenError, removeStale } from '../network/listeners.js';
 import { pass, relayOptions } from '../network/relay.js';
 import { type Address, formatAddress } from '../options/values.js';
 import { isLocal } from '../tenants/tenants.js';
@@ -39,14 +39,14 @@ export class Agent {
     this.#server = createServer({ ...relayOptions, noDelay: true }, (guest) => this.#serve(guest));
   }
 
-  /** Where it listens: port 0 is a real one then. Throws OB_LISTEN. */
+  /** Where it listens: port 0 is a real one then. Throws OB_LISTEN and OB_LISTEN_FOLDER. */
   async start(): Promise<Listen> {
     const { listen } = this.#options;
     const backlog = 4096;
     if (listen.kind === 'unix') await removeStale(listen.path);
     await new Promise<void>((resolve, reject) => {
       const failed = (error: Error) => {
-        reject(new OutboardError('OB_LISTEN', formatListen(listen), error.message));
+        reject(listenError('OB_LISTEN', listen, error));
       };
       this.#server.once('error', failed);
       const listening = () => {

@@ -15,7 +15,7 @@ import { OutboardError } from '../base/errors.js';
 import type { Log } from '../base/log.js';
 import { ownSchemas } from '../base/own-schemas.js';
 import type { Observer, Operations } from '../base/view.js';
-import { formatListen, type Listen, removeStale } from '../network/listeners.js';
+import { formatListen, type Listen, listenError, removeStale } from '../network/listeners.js';
 import { machineOf } from '../network/strangers.js';
 import { unixPathMost } from '../options/values.js';
 import {
@@ -170,9 +170,7 @@ async function open(server: HttpServer, listen: Listen): Promise<Listen> {
     await removeStale(listen.path);
   }
   await new Promise<void>((resolve, reject) => {
-    server.once('error', (error) =>
-      reject(new OutboardError('OB_API_LISTEN', formatListen(listen), error.message)),
-    );
+    server.once('error', (error) => reject(listenError('OB_API_LISTEN', listen, error)));
     const options = listen.kind === 'tcp' ? { host: listen.host, port: listen.port } : listen;
     // The file of a Unix socket gets its mode when it is made, so that nobody can connect before a chmod.
     const mask = process.umask(0o177);

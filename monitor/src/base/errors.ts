@@ -271,6 +271,11 @@ const table = {
     remedy:
       'Correct the tenants file; `outboard tenant list --tenants FILE` says whether it is right.',
   },
+  OB_TENANTS_MISSING: {
+    sentence: 'there is no tenants file %s',
+    remedy:
+      'Name the file that is meant with --tenants, or make one: `outboard tenant add NAME --tenants FILE`.',
+  },
   OB_TENANTS_NEEDED: {
     sentence:
       'others than this machine itself can reach %s, and without tenants all could use the GPUs',
@@ -444,6 +449,11 @@ const table = {
     sentence: 'cannot listen on %s: %s',
     remedy:
       'See what listens there (`ss -ltnp`): it may be the same server, which runs already. Else choose another address with --listen or --tls-listen; port 0 takes any free port.',
+  },
+  OB_LISTEN_FOLDER: {
+    sentence: 'cannot listen on %s: %s',
+    remedy:
+      'Make the folder of the socket (`mkdir -p`), with rights to write there for the user of this server, or name a socket in another one.',
   },
 
   // The HTTP API, and the commands that ask it.

@@ -23,6 +23,7 @@ const options = {
     ...apiOptions.api,
     help: 'ask the HTTP API of a server, as an operator, who sees what all tenants do',
     shown: 'none: --server is asked, as a program would ask it',
+    yieldsTo: 'server',
   },
   'operator-token-file': { ...apiOptions['token-file'] },
   query: {

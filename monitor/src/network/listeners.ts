@@ -1,5 +1,5 @@
 // Where guests connect: TCP addresses, Unix sockets, and sockets that systemd has opened for us.
-import { chmodSync, lstatSync, unlinkSync } from 'node:fs';
+import { chmodSync, existsSync, lstatSync, unlinkSync } from 'node:fs';
 import {
   connect,
   createServer,
@@ -44,6 +44,21 @@ export function formatListen(listen: Listen): string {
     case 'fd':
       return `file descriptor ${listen.fd}`;
   }
+}
+
+/** What to say where listening failed, as the system says it. `code` is for what is neither folder nor right. */
+export function listenError(code: 'OB_LISTEN' | 'OB_API_LISTEN', listen: Listen, error: Error) {
+  const shown = formatListen(listen);
+  if (listen.kind === 'unix') {
+    const folder = path.dirname(listen.path);
+    // Node calls it a permission that is denied where there is no folder.
+    if (!existsSync(folder))
+      return new OutboardError('OB_LISTEN_FOLDER', shown, `there is no folder ${folder}`);
+    const { code: why = '' } = error as NodeJS.ErrnoException;
+    if (['EACCES', 'EROFS', 'ENOTDIR', 'EPERM'].includes(why))
+      return new OutboardError('OB_LISTEN_FOLDER', shown, error.message);
+  }
+  return new OutboardError(code, shown, error.message);
 }
 
 // As systemd passes sockets: see sd_listen_fds(3).
@@ -96,9 +111,7 @@ export class Listeners {
       else this.#accept(socket, peer);
     });
     await new Promise<void>((resolve, reject) => {
-      server.once('error', (error) =>
-        reject(new OutboardError('OB_LISTEN', formatListen(listen), error.message)),
-      );
+      server.once('error', (error) => reject(listenError('OB_LISTEN', listen, error)));
       server.listen(optionsOf(listen, wanted), resolve);
     });
     const address = server.address();
@@ -123,7 +136,7 @@ export class Listeners {
 }
 
 /**
- * Throws OB_LISTEN or OB_API_LISTEN for the first of these addresses that a server cannot listen on now, so that this
+ * Throws what listenError makes for the first of these addresses that a server cannot listen on now, so that this
  * is known before anything else is begun. Nothing listens any more when it returns; what is open already stays so.
  */
 export async function requireFree(guests: readonly Listen[], http: readonly Listen[]) {
@@ -140,9 +153,7 @@ export async function requireFree(guests: readonly Listen[], http: readonly List
       const server = createServer((socket) => socket.destroy());
       servers.push(server);
       await new Promise<void>((resolve, reject) => {
-        server.once('error', ({ message }) =>
-          reject(new OutboardError(code, formatListen(listen), message)),
-        );
+        server.once('error', (error) => reject(listenError(code, listen, error)));
         server.listen(optionsOf(listen, code === 'OB_LISTEN' ? guests : []), resolve);
       });
     }

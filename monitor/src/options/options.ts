@@ -19,6 +19,8 @@ export interface Option<T> {
   path?: true;
   /** Other flags that are taken for this one, each with the rest of a sentence that says what it is not. */
   mistaken?: Record<string, string>;
+  /** Another flag, said in this one's place: where it is given, this one's variable and line of a file do not count. */
+  yieldsTo?: string;
   /** A flag without a value, which is 'yes' then; `parse` is given that or what else is written. */
   bare?: true;
 }
@@ -59,8 +61,9 @@ export function readOptions<S extends OptionTable>(
   const values: Record<string, unknown> = {};
   for (const [name, option] of Object.entries(options)) {
     const flag = flags[name];
-    const variable = env[option.env];
-    const written = file.get(name);
+    const yields = option.yieldsTo !== undefined && flags[option.yieldsTo] !== undefined;
+    const variable = yields ? undefined : env[option.env];
+    const written = yields ? undefined : file.get(name);
     if (flag !== undefined) {
       values[name] = parse(option, flag, `--${name} ${flag}`);
     } else if (variable) {

@@ -172,13 +172,15 @@ function validator() {
   return compiled;
 }
 
-/** Throws OB_TENANTS_FILE. */
+/** Throws OB_TENANTS_FILE and OB_TENANTS_MISSING. */
 export function readTenantsFile(file: string): TenantsContent {
   let text: string;
   try {
     text = readFileSync(file, 'utf8');
   } catch (error) {
-    throw new OutboardError('OB_TENANTS_FILE', (error as Error).message);
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') throw new OutboardError('OB_TENANTS_MISSING', file);
+    throw new OutboardError('OB_TENANTS_FILE', message);
   }
   return parseTenants(text, file);
 }

@@ -419,7 +419,7 @@ t.test('mistakes', async (t) => {
     [[...server, '--cert', vision.cert], 2, /--cert and --key go together/],
     [['--server', 'unix:/x'], 2, /expected HOST:PORT/],
     [[...server, '--listen', '0.0.0.0:4460'], 3, /OB_AGENT_LISTEN/],
-    [[...server, '--listen', 'unix:/no/such/folder/x'], 3, /OB_LISTEN/],
+    [[...server, '--listen', 'unix:/no/such/folder/x'], 3, /OB_LISTEN_FOLDER/],
     [[...server, '--token-file', '/no/such'], 3, /OB_AGENT_TOKEN/],
     [[...server, '--ca', newFile('text')], 3, /OB_TLS_FILES/],
   ] as const) {

@@ -60,6 +60,11 @@ t.test('a guest sees what it has or would get, and its own sessions', async (t) 
   const csv = await smi([...server, '--query', 'index,name,temperature.gpu']);
   t.match(csv.stdout, /^index, name, temperature\.gpu\n0, Software Device, \[N\/A\]\n1, /);
   await guest.leave();
+
+  const operator = { OUTBOARD_API: 'http://127.0.0.1:1' };
+  t.match(await smi(server, operator), nothing, 'an option is more than a variable');
+  const both = await smi([...server, '--api', '127.0.0.1:1']);
+  t.match(both, { status: 3, stderr: /no outboard server answers at http:\/\/127\.0\.0\.1:1/ });
 });
 
 t.test('mistakes', async (t) => {

@@ -44,6 +44,7 @@ t.test('what cannot start is refused by both alike', async (t) => {
     ['OB_TENANTS_NEEDED', ['--listen', '0.0.0.0:0']],
     ['OB_TENANTS_NEEDED', [...tls, `${key}`, '--tls-listen', '0.0.0.0:0']],
     ['OB_TENANTS_FILE', ['--tenants', at('no.yaml')]],
+    ['OB_TENANTS_MISSING', ['--tenants', at('none.yaml')]],
     ['OB_OPERATORS_NEEDED', ['--tenants', at('tenants.yaml'), '--http', '127.0.0.1:0']],
     ['OB_TLS_FILES', [...tls, `${other.key}`]],
     ['OB_TLS_FILES', [...tls, `${key}`, '--tls-clients', 'ask']],
@@ -55,7 +56,9 @@ t.test('what cannot start is refused by both alike', async (t) => {
     ['OB_READY_FILE', ['--ready-file', folder]],
     ['OB_LISTEN', ['--listen', `127.0.0.1:${port}`]],
     ['OB_LISTEN', [...tls, `${key}`, '--tls-listen', `127.0.0.1:${port}`]],
-    ['OB_LISTEN', ['--listen', `unix:${at('none/x.sock')}`]],
+    ['OB_LISTEN_FOLDER', ['--listen', `unix:${at('none/x.sock')}`]],
+    ['OB_LISTEN_FOLDER', ['--listen', `unix:${at('file/x.sock')}`]],
+    ['OB_LISTEN_FOLDER', ['--listen', `unix:${at('y.sock')}`, '--http', `unix:${at('none/x')}`]],
     ['OB_API_LISTEN', ['--http', `127.0.0.1:${port}`]],
     ['OB_API_LISTEN', ['--listen', `unix:${at('x.sock')}`, '--http', `unix:${at('x.sock')}`]],
   ];

@@ -245,7 +245,7 @@ t.test('mistakes', async (t) => {
   says(['set', 'vision', '--certificates', 'x'], 3, /certificates\[0\]: .*OB_TENANTS_FILE/s);
   says(['remove', 'nobody'], 3, /names no nobody \(OB_TENANT_NOT_THERE\)/);
   says(['add', 'a', '--certificates', 'x'], 3, /certificates\[0\]: expected .*OB_TENANTS_FILE/s);
-  says(['list', '--tenants', '/no/such'], 3, /ENOENT.*OB_TENANTS_FILE/s);
+  says(['list', '--tenants', '/no/such'], 3, /OB_TENANTS_MISSING.*tenant add NAME/s);
   t.equal(readFileSync(file, 'utf8'), commented, 'and nothing has changed');
   t.match(command(['list'], { OUTBOARD_TENANTS: '' }), { status: 2, stderr: /no file: name it/ });
   writeFileSync(file, 'version: v1\ntenant: []\n');

@@ -156,7 +156,7 @@ t.test('every error has its line', async (t) => {
   }
   t.equal(
     codeOf(() => new Tenants('/no/such/file', pino({ enabled: false }))),
-    'OB_TENANTS_FILE',
+    'OB_TENANTS_MISSING',
   );
 });
 
@@ -340,7 +340,7 @@ t.test('a change is taken over; a wrong file changes nothing', async (t) => {
   );
 
   rmSync(file);
-  t.match(await next(), { code: 'OB_TENANTS_FILE', msg: /ENOENT/ });
+  t.match(await next(), { code: 'OB_TENANTS_MISSING', msg: /no tenants file/ });
   t.ok(tenants.named('vision'));
 
   symlinkSync('file', file);
