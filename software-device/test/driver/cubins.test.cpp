@@ -300,6 +300,21 @@ void names_take_no_more_than_the_file_has(void **) {
   EXPECT(CUDA_ERROR_INVALID_IMAGE, load_from_file(file.bytes()));
 }
 
+// A file of 1 MB whose sections would have 600 MB of names to look through.
+void sections_do_not_share_long_names(void **) {
+  CubinFile file;
+  file.kernel(std::string(100000, 'k'), "");
+  for (int i = 0; i < 6000; i++) file.add("other", SHT_PROGBITS, "");
+  std::string bytes = file.bytes();
+  OK(load_from_file(bytes));
+  Elf64_Ehdr header;
+  memcpy(&header, bytes.data(), sizeof header);
+  char *sections = bytes.data() + header.e_shoff;
+  const Elf64_Word text = reinterpret_cast<Elf64_Shdr *>(sections)[4].sh_name;
+  for (int i = 7; i < 6000; i++) reinterpret_cast<Elf64_Shdr *>(sections)[i].sh_name = text;
+  EXPECT(CUDA_ERROR_INVALID_IMAGE, load_from_file(bytes));
+}
+
 // Whatever stands in whatever place, there is an answer.
 void any_bytes_are_safe(void **) {
   CubinFile small;
@@ -332,6 +347,7 @@ int main() {
       cmocka_unit_test(code_for_other_devices_is_refused),
       cmocka_unit_test(damaged_records_are_refused),
       cmocka_unit_test(names_take_no_more_than_the_file_has),
+      cmocka_unit_test(sections_do_not_share_long_names),
       cmocka_unit_test(any_bytes_are_safe),
   };
   return cmocka_run_group_tests(tests, use_primary, release_primary);

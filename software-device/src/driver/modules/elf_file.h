@@ -13,6 +13,8 @@
 namespace softdev::driver {
 
 inline constexpr uint16_t kCudaMachine = 190;  // EM_CUDA
+// Bytes of names of sections, for each byte of the file. Some names are the end of others.
+inline constexpr uint64_t kMostSectionNames = 4;
 
 // Whether `size` bytes at `offset` are among the first `limit` ones.
 inline bool within(uint64_t offset, uint64_t size, size_t limit) {
@@ -58,11 +60,15 @@ std::string each_section(Bytes file, const Elf64_Ehdr &header, Visitor visitor) 
       !within(strings.sh_offset, strings.sh_size, file.size()))
     return "its section names are damaged";
   const Bytes table = file.subspan(strings.sh_offset, strings.sh_size);
+  // Of what many sections name by the same bytes each would be looked through anew.
+  uint64_t names_left = kMostSectionNames * file.size();
   for (uint64_t i = 0; i < count; ++i) {
     Elf64_Shdr section;
     if (!read(file, header.e_shoff + i * sizeof(Elf64_Shdr), &section)) break;
-    if (std::string bad = visitor(string_at(table, section.sh_name), section); !bad.empty())
-      return bad;
+    const std::string_view name = string_at(table, section.sh_name);
+    if (name.size() > names_left) return "its names of sections overlap";
+    names_left -= name.size();
+    if (std::string bad = visitor(name, section); !bad.empty()) return bad;
   }
   return {};
 }
