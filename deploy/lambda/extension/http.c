@@ -121,12 +121,23 @@ static _Bool send_all(int fd, const char *bytes, size_t size) {
 
 // ---- the server --------------------------------------------------------------------------------
 
+// Of what a client is answered there is always room, unless it reads nothing: nobody waits for
+// that.
+static _Bool answer_at_once(int fd, const char *bytes, size_t size) {
+  ssize_t sent;
+  do sent = send(fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (sent < 0 && errno == EINTR);
+  return sent == (ssize_t)size;
+}
+
 _Bool http_serve(struct http_server *server) {
   server->listening = -1;
   struct sockaddr_in any = {.sin_family = AF_INET};
   socklen_t size = sizeof any;
   server->clients = calloc(CLIENTS_MAX, sizeof *server->clients);
-  int fd = server->clients ? socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+  // Who has come may have gone again before accept, which must not wait for the next one.
+  const int kind = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+  int fd = server->clients ? socket(AF_INET, kind, 0) : -1;
   if (fd < 0) return 0;
   if (bind(fd, (struct sockaddr *)&any, size) || listen(fd, CLIENTS_MAX) ||
       getsockname(fd, (struct sockaddr *)&any, &size)) {
@@ -168,14 +179,14 @@ static void hear(struct http_server *server, struct http_client *client) {
   const int complete = http_complete(message, 0);
   if (complete == 0) return;
   if (complete < 0) {
-    send_all(client->fd, bad, sizeof bad - 1);
+    answer_at_once(client->fd, bad, sizeof bad - 1);
     drop(client);
     return;
   }
   server->posted(server->context, message->body, message->body_size);
   // The next comes when this one is answered: what is behind it now is nobody's.
   message->have = 0;
-  if (!send_all(client->fd, ok, sizeof ok - 1)) drop(client);
+  if (!answer_at_once(client->fd, ok, sizeof ok - 1)) drop(client);
 }
 
 static int left_of(int64_t deadline) {
