@@ -128,19 +128,32 @@ export async function ensureTinygrad(begin) {
 }
 
 /**
- * PyTorch and ONNX Runtime.
  * @param {(detail?: string) => void} begin
- * @returns {Promise<string | undefined>} the reason when they are not to be had
+ * @returns {Promise<string | undefined>} the reason when it is not to be had
  */
-export async function ensureFrameworks(begin) {
-  for (const environment of [torch, onnx]) {
-    const { folder, log } = environment;
-    if (isInstalled(environment) && existsSync(join(folder, 'bin', 'python'))) continue;
-    begin('from PyPI, about 8 GB');
-    if (await install(environment)) continue;
-    return `PyTorch and ONNX Runtime could not be installed from PyPI (no network, too little space, or no Python >= 3.11 with venv?).\n${logTail(log, 8)}`;
-  }
-  return undefined;
+export function ensureTorch(begin) {
+  return ensureFramework('PyTorch', torch, begin);
+}
+
+/**
+ * @param {(detail?: string) => void} begin
+ * @returns {Promise<string | undefined>} the reason when it is not to be had
+ */
+export function ensureOnnx(begin) {
+  return ensureFramework('ONNX Runtime', onnx, begin);
+}
+
+/**
+ * @param {string} name
+ * @param {import('./python.mjs').Environment} environment
+ * @param {(detail?: string) => void} begin
+ */
+async function ensureFramework(name, environment, begin) {
+  const { folder, log } = environment;
+  if (isInstalled(environment) && existsSync(join(folder, 'bin', 'python'))) return undefined;
+  begin('from PyPI, some GB');
+  if (await install(environment)) return undefined;
+  return `${name} could not be installed from PyPI (no network, too little space, or no Python >= 3.11 with venv?).\n${logTail(log, 8)}`;
 }
 
 /** What is installed for clients, by name. @returns {Record<string, string>} versions */

@@ -1,8 +1,9 @@
 // npm run test:clients -- [--write] [NAME...]: runs unpatched programs from PyPI natively on the
 // software device and remoted through a server on it, and compares what they compute: CuPy, Numba,
 // tinygrad, PyTorch, ONNX Runtime (the scripts of this folder), and the CUDA runtimes (runtimes/; NAME is `runtimes`).
-//   --write   writes docs/clients.md (only with all of them, on the software device)
-import { writeFileSync } from 'node:fs';
+//   --write   writes docs/clients.md, on the software device: with names of scripts, what the steps of PyTorch's host
+//             side cost, and that to test/costs/torch.json
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { ALL_RUNTIMES } from '../../scripts/setup/runtimes.mjs';
@@ -10,17 +11,27 @@ import { named } from '../support/device.js';
 import { root } from '../support/paths.js';
 import { native, type Outcome, remoted } from '../support/program.js';
 import { startServer } from '../support/server.js';
-import { page, type ScriptRow } from './page.js';
+import { differences, recordedSteps, recordSteps } from './costs.js';
+import { page, type ScriptRow, withSteps } from './page.js';
 import { allRuntimeRuns, compileLookups, missingInRuntimeRun } from './runtimes.js';
 import {
   cupyAndNumba,
   frameworks,
+  runCounted,
   runNatively,
   runRemoted,
   type Script,
+  type Servers,
   small,
   startServerFor,
 } from './scripts.js';
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { write: { type: 'boolean' } },
+});
+/** Figures of another device than the usual one are no record. */
+const writes = Boolean(values.write) && named === null;
 
 let failed = 0;
 
@@ -44,7 +55,9 @@ async function runScript(script: Script): Promise<ScriptRow> {
   const troubles: string[] = [];
   const server = await startServerFor(script);
   try {
-    const there = await runRemoted(script, server);
+    const there = script.countsSteps
+      ? await countSteps(script, server, troubles)
+      : await runRemoted(script, server);
     const row: ScriptRow = { script, remoted: passed('remoted', there, troubles) };
     if (!script.notNatively) {
       const here = await runNatively(script);
@@ -58,6 +71,14 @@ async function runScript(script: Script): Promise<ScriptRow> {
   } finally {
     await server.stop();
   }
+}
+
+async function countSteps(script: Script, server: Servers, troubles: string[]): Promise<Outcome> {
+  const [outcome, costs] = await runCounted(script, server);
+  if (costs === null) troubles.push('no costs of its steps were told');
+  else if (writes) recordSteps(costs);
+  else if (named === null) troubles.push(...differences(costs, recordedSteps()));
+  return outcome;
 }
 
 async function runRuntimes() {
@@ -83,17 +104,17 @@ async function runRuntimes() {
   }
 }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { write: { type: 'boolean' } },
-});
 const wanted = (name: string) => positionals.length === 0 || positionals.includes(name);
 const rows: ScriptRow[] = [];
 for (const script of [...cupyAndNumba, ...small, ...frameworks]) {
   if (wanted(script.name)) rows.push(await runScript(script));
 }
 if (wanted('runtimes')) await runRuntimes();
-if (values.write && positionals.length === 0 && failed === 0 && named === null) {
-  writeFileSync(path.join(root, 'docs', 'clients.md'), page(rows, ALL_RUNTIMES));
+if (writes && failed === 0) {
+  const file = path.join(root, 'docs', 'clients.md');
+  const all = positionals.length === 0;
+  const steps = recordedSteps();
+  const text = all ? page(rows, ALL_RUNTIMES, steps) : withSteps(readFileSync(file, 'utf8'), steps);
+  writeFileSync(file, text);
 }
 process.exitCode = failed > 0 ? 1 : 0;

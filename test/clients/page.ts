@@ -1,5 +1,6 @@
 // The page docs/clients.md.
 import { versionsOfClients } from '../../scripts/setup/clients.mjs';
+import type { StepCosts } from './costs.js';
 import type { Script } from './scripts.js';
 
 export interface ScriptRow {
@@ -9,13 +10,29 @@ export interface ScriptRow {
   remoted: number;
 }
 
-export function page(rows: ScriptRow[], runtimes: string[]): string {
+/** Lines of a table: what steps of PyTorch's host side cost. */
+export function stepLines(steps: StepCosts): string[] {
+  return Object.entries(steps).map(([name, cost]) => {
+    const { calls, commands, roundTrips, bytesSent, bytesReceived } = cost;
+    return `| ${name} | ${calls} | ${commands} | ${roundTrips} | ${bytesSent} | ${bytesReceived} |`;
+  });
+}
+
+const table = /(?<=\| step \|.*\n.*\n)(?:\|.*\n)*/;
+
+/** The page with these steps in place of its own. */
+export function withSteps(text: string, steps: StepCosts): string {
+  if (!table.test(text)) throw new Error('the page has no table of steps');
+  return text.replace(table, `${stepLines(steps).join('\n')}\n`);
+}
+
+export function page(rows: ScriptRow[], runtimes: string[], steps: StepCosts): string {
   const versions = Object.entries(versionsOfClients()).map(
     ([name, version]) => `| \`${name}\` | ${version} |`,
   );
   const lines = rows.map(
-    ({ script: { name, way, computeCapability, notNatively, note }, natively, remoted }) =>
-      `| \`${name}.py\`${way ? `, ${way}` : ''} | ${computeCapability ?? '12.0'} | ` +
+    ({ script: { name, way, computeCapability, traits, notNatively, note }, natively, remoted }) =>
+      `| \`${name}.py\`${way ? `, ${way}` : ''} | ${computeCapability ?? (traits ? '9.0' : '12.0')} | ` +
       `${natively ?? '–'} | ${remoted} | ${notNatively ? `not natively: ${notNatively}` : (note ?? '')} |`,
   );
   return `# Real programs, unpatched
@@ -68,5 +85,22 @@ A wheel of PyTorch from 2.0 on has machine code for GPUs (sm_75 to sm_120 in 2.1
 PTX only. The program gets \`torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device\`, the
 device is none the worse for it, and the log (\`OUTBOARD_LOG=error\`, and \`cuLogsRegisterCallback\`) says what the module holds and what the device is. On
 an NVIDIA GPU, to which calls go unchanged, this does not arise. \`torch.compile\` makes machine code with Triton's \`ptxas\`, for which the same holds.
+
+### Its host side
+
+\`torch_host_side.py\` runs on a device whose machine code is taken and does nothing ([\`empty-cubins\`](software-device/traits.md), with
+\`nvidia-like\`): steps of ResNet-50 and GPT-2 (124 million parameters), in all kinds of numbers, with everything that PyTorch, cuBLAS,
+cuDNN, Triton and Inductor do on the host. What is computed makes no sense; every call must be served. The table is what one step costs
+remoted, once all is loaded, and the synchronisation behind it, which is one round trip (\`npm run test:clients -- torch_host_side\` compares it
+with \`test/costs/torch.json\`). A gradient scaler looks at the device for infinities in each step, which is one more, and so
+is a loss that is printed. cuDNN, whose attention PyTorch takes on such a GPU, makes a library for each length of the keys and loads it.
+
+| step | calls | commands | round trips | bytes sent | received |
+|---|--:|--:|--:|--:|--:|
+${stepLines(steps).join('\n')}
+
+\`torch.compile\` starts a process that compiles, and that asks how many devices there are: it needs a session of its own. Where the server has
+no second one free, it waits in the queue, and the program for it at its end, 300 s by PyTorch's own limit. With
+\`TORCHINDUCTOR_COMPILE_THREADS=1\` the program compiles by itself.
 `;
 }

@@ -1,11 +1,13 @@
 // The scripts of this folder as real clients run them: what each needs, natively and remoted.
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { glob } from '../../scripts/setup/glob.mjs';
 import { deviceUnderTest, onDevice } from '../support/device.js';
 import { build, guestLibrary, root, softwareDevice } from '../support/paths.js';
 import { native, type Outcome, remoted } from '../support/program.js';
 import { startServer, type TestServer } from '../support/server.js';
+import type { StepCosts } from './costs.js';
 
 const device = deviceUnderTest();
 
@@ -26,6 +28,12 @@ export interface Script {
   libraries?: string[];
   /** What the device claims to be, if not its default. */
   computeCapability?: string;
+  /** Traits of NVIDIA's driver that it has then. */
+  traits?: string;
+  /** As SOFTWARE_DEVICE_MEMORY has it. */
+  memory?: string;
+  /** It tells what its steps cost, which is recorded (costs.ts). */
+  countsSteps?: true;
   /** How many devices it uses, if several: remoted, each on a server of its own. */
   devices?: number;
   /** How many processes use the device at a time, if several. */
@@ -130,6 +138,21 @@ export const frameworks: Script[] = [
   },
   { name: 'torch_libraries', installed: torch, env: quiet, computeCapability: '13.0' },
   { name: 'torch_processes', installed: torch, env: quiet, sessions: 2 },
+  {
+    name: 'torch_host_side',
+    installed: torch,
+    env: {
+      ...quiet,
+      TORCHINDUCTOR_CACHE_DIR: path.join(torch.folder, 'inductor-cache'),
+      TRITON_CACHE_DIR: path.join(torch.folder, 'triton-cache'),
+    },
+    traits: 'nvidia-like,empty-cubins',
+    memory: '12G',
+    countsSteps: true,
+    // The process that compiles for torch.compile asks for the number of devices.
+    sessions: 2,
+    note: 'machine code that does nothing, on an H100 with driver 580: see below',
+  },
 ];
 
 /** What makes libraries keep PTX, which is all that the software device takes. */
@@ -158,8 +181,12 @@ function python({ installed }: Script): string {
   return path.join(installed.folder, 'bin', 'python');
 }
 
-function deviceSettings({ computeCapability }: Script): Record<string, string> {
-  return computeCapability ? { SOFTWARE_DEVICE_COMPUTE_CAPABILITY: computeCapability } : {};
+function deviceSettings({ computeCapability, traits, memory }: Script): Record<string, string> {
+  return {
+    ...(computeCapability && { SOFTWARE_DEVICE_COMPUTE_CAPABILITY: computeCapability }),
+    ...(traits && device.software && { SOFTWARE_DEVICE_TRAITS: traits }),
+    ...(memory && { SOFTWARE_DEVICE_MEMORY: memory }),
+  };
 }
 
 function deviceCount(name: string, { devices }: Script): Record<string, string> {
@@ -172,10 +199,30 @@ export function runNatively(script: Script): Promise<Outcome> {
   return native(python(script), { args, env: { ...env, ...settings } });
 }
 
-export function runRemoted(script: Script, server: Servers): Promise<Outcome> {
+export function runRemoted(
+  script: Script,
+  server: Servers,
+  more: Record<string, string> = {},
+): Promise<Outcome> {
   const { args, env } = prepared(script, guestLibrary);
-  const counted = { ...env, ...deviceCount('OUTBOARD_GPUS', script) };
+  const counted = { ...env, ...more, ...deviceCount('OUTBOARD_GPUS', script) };
   return remoted(python(script), server.address, { args, env: counted });
+}
+
+/** As above, with what its steps cost; null where it did not come to its end. */
+export async function runCounted(
+  script: Script,
+  server: Servers,
+): Promise<[Outcome, StepCosts | null]> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'outboard-steps-'));
+  try {
+    const costs = path.join(folder, 'costs.json');
+    const counting = { OUTBOARD_STATS: path.join(folder, 'stats'), STEP_COSTS: costs };
+    const outcome = await runRemoted(script, server, counting);
+    return [outcome, existsSync(costs) ? JSON.parse(readFileSync(costs, 'utf8')) : null];
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 /** Servers with a device each, by the addresses of all. */

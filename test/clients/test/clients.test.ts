@@ -6,6 +6,8 @@ import path from 'node:path';
 import t from 'tap';
 import { versionsOfClients } from '../../../scripts/setup/clients.mjs';
 import { root } from '../../support/paths.js';
+import { recordedSteps } from '../costs.js';
+import { stepLines } from '../page.js';
 import {
   cupyAndNumba,
   frameworks,
@@ -56,4 +58,13 @@ t.test('the page names what is run, and the versions', async (t) => {
   for (const [name, version] of Object.entries(versionsOfClients())) {
     t.ok(page.includes(`| \`${name}\` | ${version} |`), `${name} ${version}`);
   }
+});
+
+t.test('steps of PyTorch wait for the device only where the program does', async (t) => {
+  const page = readFileSync(path.join(root, 'docs', 'clients.md'), 'utf8');
+  const steps = recordedSteps();
+  t.ok(Object.keys(steps).length > 15);
+  for (const [name, { roundTrips }] of Object.entries(steps))
+    t.ok(roundTrips <= 2, `${name}: ${roundTrips} round trips`);
+  for (const line of stepLines(steps)) t.ok(page.includes(`${line}\n`), line);
 });
