@@ -110,18 +110,19 @@ export class Arrivals {
     if (hopeless !== null) throw new OutboardError('OB_NO_SLOT', hopeless);
     const visitor = new Visitor(newId(), client, hello, request);
     this.#waiting.enter(visitor);
-    const inItsWay = this.#turns.inTheWay(request);
+    const left = this.#turns.leftFor(request);
     const refusal = () => this.#waiting.refusalOfOneMore(tenant, this.#options);
-    if (this.#turns.serveArrival(visitor, inItsWay, () => refusal() === null)) return;
+    if (this.#turns.serveArrival(visitor, left, () => refusal() === null)) return;
     // Where it is alone and lacks only a new process, it waits for nobody, so it may wait even if the queue
     // has no room. Else there must be room for it before a warm process is made new for it.
     const { queue } = this.#waiting;
-    const needsProcessOnly = queue.length === 0 && this.#turns.orderProcesses(visitor);
+    const orders = () => typeof left !== 'string' && this.#turns.orderProcesses(visitor, left.gpus);
+    const needsProcessOnly = queue.length === 0 && orders();
     const full = needsProcessOnly ? null : refusal();
     if (full) throw full;
     // Only now is the guest told its position.
     queue.append(visitor);
-    if (!inItsWay && !needsProcessOnly) this.#turns.orderProcesses(visitor);
+    if (!needsProcessOnly) orders();
   }
 
   /** For another GPU of a program that is here already. Throws the refusal. */

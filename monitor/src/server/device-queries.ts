@@ -35,7 +35,7 @@ export interface QueriedServer {
   readonly closed: string | null;
   readonly state: ServerState;
   readonly pool: Pick<Pool, 'devices'>;
-  readonly turns: Pick<Turns, 'allowedNow' | 'inTheWay'>;
+  readonly turns: Pick<Turns, 'allowedNow' | 'leftFor'>;
   readonly sessions: ReadonlyMap<unknown, Session>;
   view(session: Session): SessionView;
 }
@@ -83,8 +83,12 @@ export class DeviceQueries {
       const request = admit(hello, state, parameters, tenant);
       const now = this.#server.turns.allowedNow(request);
       usualMost = now?.usualMost;
-      const placed = now && placeAll(options.placement, state, now, parameters);
-      if (!placed || this.#server.turns.inTheWay(request)) position = waiting + 1;
+      const left = this.#server.turns.leftFor(request);
+      const placed =
+        now &&
+        typeof left !== 'string' &&
+        placeAll(options.placement, state, { ...now, allowed: left.gpus }, parameters);
+      if (!placed) position = waiting + 1;
       if (position > queueMax) refusal ??= new OutboardError('OB_QUEUE_FULL', queueMax);
     } catch (error) {
       if (!(error instanceof OutboardError)) throw error;

@@ -5,10 +5,10 @@ import type { Placement, ServerState, SessionRequest } from '../../policies/stat
 import { overLimitWithComing, withinTenant } from '../queue/admission.js';
 import {
   countPassed,
-  inTheWay,
+  type Gpus,
+  keptBy,
   passedMost,
   takeTurns,
-  type Waiter,
   type WaitsFor,
 } from '../queue/overtaking.js';
 import type { Placer } from '../queue/placer.js';
@@ -41,69 +41,75 @@ export class Turns {
     this.#options = options;
   }
 
-  /** The waiter behind whom a new one has to wait, even if it fits now; undefined: there is none. */
-  inTheWay({ tenant }: SessionRequest): Waiter | undefined {
-    return inTheWay(this.#options.waiting.queue, tenant, this.#options.skip);
+  /** The GPUs where a new one may be served now, or what it has to wait for behind others, even if it fits. */
+  leftFor(request: SessionRequest): { gpus: Gpus } | WaitsFor {
+    const { waiting, pool, skip } = this.#options;
+    return keptBy(waiting.queue, pool.count, skip).leaves(request);
   }
 
   /**
-   * Serves a visitor that has just come and is not in the queue. `before` is what `inTheWay` has returned for
-   * it, and `mayWait` says whether the queue has room for it. False: it has to wait, behind that one or because there
-   * is no place now. True: its session is on its way, or its guest has gone.
+   * Serves a visitor that has just come and is not in the queue. `left` is what `leftFor` has returned for it, and
+   * `mayWait` says whether the queue has room for it. False: it has to wait, behind others or because there is no place
+   * now. True: its session is on its way, or its guest has gone.
    */
-  serveArrival(visitor: Visitor, before: Waiter | undefined, mayWait: () => boolean): boolean {
-    if (before) {
-      visitor.waitsFor = before.waitsFor;
+  serveArrival(visitor: Visitor, left: { gpus: Gpus } | WaitsFor, mayWait: () => boolean): boolean {
+    if (typeof left === 'string') {
+      visitor.waitsFor = left;
       return false;
     }
-    const served = this.#place(visitor, mayWait);
-    if (served) countPassed(this.#options.waiting.queue, visitor.request.tenant);
-    return served;
+    const served = this.#place(visitor, left.gpus, mayWait);
+    if (served) countPassed(this.#options.waiting.queue, visitor.request.tenant, served);
+    return served !== null;
   }
 
   /** Serves those in the queue for whom there is a place. To be called when something has become free. */
   serveQueue() {
-    const { waiting, skip } = this.#options;
+    const { waiting, pool, skip } = this.#options;
     // Where a tenant's limit leaves too little for one, it does for others that ask for the same.
     const full = new Set<string>();
-    takeTurns([...waiting.queue], skip, (visitor) => {
+    takeTurns([...waiting.queue], pool.count, skip, (visitor, allowed) => {
       const { tenant, gpus, memory, tenantMemory, tenantSessions } = visitor.request;
       const wish = [tenant, gpus, memory, tenantMemory, tenantSessions].join();
-      if (full.has(wish)) visitor.waitsFor = 'own limit';
-      else if (this.#place(visitor, () => true)) return waiting.leave(visitor);
+      if (full.has(wish)) {
+        visitor.waitsFor = 'own limit';
+        return null;
+      }
+      const served = this.#place(visitor, allowed, () => true);
+      if (served) waiting.leave(visitor);
       else if (visitor.waitsFor === 'own limit') full.add(wish);
-      else this.orderProcesses(visitor);
-      return false;
+      else this.orderProcesses(visitor, allowed);
+      return served;
     });
   }
 
   /**
-   * Places a visitor and begins its session. Returns false when there is no place for it now, or a better one
-   * in a moment and it may wait.
+   * Places a visitor on some of these GPUs and begins its session. Returns which, or none where its guest has gone; null
+   * when there is no place for it now, or a better one in a moment and it may wait.
    */
-  #place(visitor: Visitor, mayWait: () => boolean): boolean {
+  #place(visitor: Visitor, allowed: Gpus, mayWait: () => boolean): readonly number[] | null {
     const { waiting, running, newId } = this.#options;
-    const request = this.allowedNow(visitor.request);
+    const request = this.allowedNow({ ...visitor.request, allowed });
     const placements = request && this.#options.placer.place(request);
     const [first, ...others] = placements ?? [];
     if (!placements || !first) {
-      visitor.waitsFor = this.#whyItWaits(visitor, request);
-      return false;
+      // Also for what is on GPUs that others keep.
+      visitor.waitsFor = this.#whyItWaits(visitor, this.allowedNow(visitor.request));
+      return null;
     }
     if (this.#growsSoon(visitor, placements) && mayWait()) {
       visitor.waitsFor = 'closing session';
       this.#serveAgain(visitor.arrived + closingMilliseconds);
-      return false;
+      return null;
     }
     const detached = visitor.client.detach();
     if (!detached) {
       waiting.abandon(visitor);
-      return true;
+      return [];
     }
     const group = { id: visitor.id, gpus: placements.map(({ gpu }) => gpu) };
     const tickets = waiting.reservations.keep(group, visitor.request, others, newId);
     running.handOver(visitor, { group, ordinal: 0 }, first, detached, tickets);
-    return true;
+    return group.gpus;
   }
 
   /**
@@ -177,11 +183,11 @@ export class Turns {
     return this.#options.placer.whyNotPlaced(request);
   }
 
-  /** Has processes made new if it waits for nothing else; returns whether that is so. */
-  orderProcesses(visitor: Visitor): boolean {
+  /** Has processes made new on these GPUs if it waits for nothing else; returns whether that is so. */
+  orderProcesses(visitor: Visitor, allowed: Gpus): boolean {
     if (visitor.waitsFor === 'closing session') return false;
     if (this.#waitsForProcess(visitor.request)) return true;
-    const request = this.allowedNow(visitor.request);
+    const request = this.allowedNow({ ...visitor.request, allowed });
     return request !== null && this.#options.placer.renewFor(request);
   }
 }

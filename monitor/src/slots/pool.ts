@@ -219,6 +219,11 @@ export class Pool {
     return this.#gpus[gpu]?.uuid ?? '';
   }
 
+  /** How many GPUs there are, which are numbered from 0. */
+  get count(): number {
+    return this.#gpus.length;
+  }
+
   /** What people are told of each GPU. */
   get devices() {
     return this.#gpus.map((gpu) => gpu.facts);

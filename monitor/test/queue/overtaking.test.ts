@@ -3,7 +3,8 @@
 import t, { type Test } from 'tap';
 import {
   countPassed,
-  inTheWay,
+  type Gpus,
+  keptBy,
   passedMost,
   takeTurns,
   type WaitsFor,
@@ -77,27 +78,60 @@ t.test('where one that fits may pass, so many do', async (t) => {
   for (const guest of [waiting, behind]) await guest.leave();
 });
 
+t.test('who waits for a GPU keeps others from that one only', async (t) => {
+  const { file, one, other } = tenantsFile(t, '{ gpus: [0] }', '{}');
+  const args = ['--gpus', '2', '--servers-per-gpu', '2', '--new-process', 'never'];
+  const serving = await Serving.start(t, [...args, '--tenants', file], {
+    SOFTWARE_DEVICE_MEMORY: '1G',
+  });
+  const { memory } = await serving.logged({ msg: 'GPU' });
+  const comes = (token: string, memory: bigint) => Guest.hello(serving.address, { token, memory });
+  const all = BigInt(Number(memory));
+  // One of two, and where there is more room: on the other one, whichever that is.
+  const first = comes(other, all - 4n * MiB);
+  await first.welcome();
+  const second = comes(other, all - 8n * MiB);
+  await second.welcome();
+  const waiting = comes(one, 16n * MiB);
+  t.equal(await waiting.position(), 1);
+  // GPU 0 is kept for it, GPU 1 is not.
+  const asks = [2n, 2n].map((some) => comes(other, some * MiB));
+  const [passing, behind] = asks;
+  await passing?.welcome();
+  t.equal(await behind?.position(), 2, 'on GPU 0 there would be room, too');
+  for (const guest of [first, second]) await guest.leave();
+  await waiting.welcome();
+  await behind?.welcome();
+  for (const guest of [waiting, ...asks]) await guest.leave();
+});
+
 t.test('each gets its turn, as long as nobody is before it who waits for the same', async (t) => {
-  const waiter = (tenant: string, waitsFor: WaitsFor = 'others') => ({
-    request: { tenant },
+  const waiter = (tenant: string, waitsFor: WaitsFor = 'others', allowed: Gpus = null) => ({
+    request: { tenant, gpus: 1, allowed },
     waitsFor,
     passed: 0,
   });
-  const served = (all: ReturnType<typeof waiter>[], skip: boolean, one?: (typeof all)[0]) => {
+  type One = ReturnType<typeof waiter>;
+  /** Whose turn it was; where there are two GPUs, of which `one` gets the first that it may have. */
+  const served = (all: One[], skip: boolean, one?: One, where?: Gpus[]) => {
     const turns: number[] = [];
-    takeTurns(all, skip, (waiter) => {
+    takeTurns(all, 2, skip, (waiter, gpus) => {
       turns.push(all.indexOf(waiter));
-      return waiter === one;
+      where?.push(gpus);
+      return waiter === one ? [gpus?.[0] ?? 0] : null;
     });
     return turns;
   };
+  const left = (all: One[], tenant: string, gpus = 1, allowed: Gpus = null) =>
+    keptBy(all, 2, false).leaves({ tenant, gpus, allowed });
+  const passed = (all: One[]) => all.map(({ passed }) => passed);
   const own = () => [waiter('a', 'own sessions'), waiter('a'), waiter('b'), waiter('c')];
   t.same(served(own(), false), [0, 2], 'b waits for others, and c with it');
   const all = own();
   served(all, false, all[2]);
   t.equal(all[1]?.waitsFor, 'own sessions', 'what its own tenant before it waits for');
-  t.equal(inTheWay(all.slice(0, 2), 'b', false), undefined);
-  t.equal(inTheWay(all.slice(0, 2), 'a', false), all[0]);
+  t.same(left(all.slice(0, 2), 'b'), { gpus: null });
+  t.equal(left(all.slice(0, 2), 'a'), 'own sessions');
   t.same(
     served([waiter('a', 'own limit'), waiter('a', 'usable gpu'), waiter('a')], false),
     [0, 1, 2],
@@ -107,20 +141,26 @@ t.test('each gets its turn, as long as nobody is before it who waits for the sam
 
   const skipped = [waiter('a'), waiter('a'), waiter('b')];
   t.same(served(skipped, true, skipped[2]), [0, 1, 2]);
-  t.same(
-    skipped.map(({ passed }) => passed),
-    [1, 1, 0],
-  );
-  countPassed(skipped, 'b');
-  t.same(
-    skipped.map(({ passed }) => passed),
-    [2, 2, 0],
-    'who passes its own makes others wait no sooner',
-  );
+  t.same(passed(skipped), [1, 1, 0]);
+  countPassed(skipped, 'b', [0]);
+  t.same(passed(skipped), [2, 2, 0], 'who passes its own makes others wait no sooner');
   const nobodys = [waiter('')];
-  countPassed(nobodys, '');
+  countPassed(nobodys, '', [0]);
   t.equal(nobodys[0]?.passed, 1, 'but where there are no tenants');
   const [first] = skipped;
   if (first) first.passed = passedMost;
   t.same(served(skipped, true), [0]);
+
+  const kinds = [waiter('a', 'others', [0]), waiter('b'), waiter('a', 'others', [1]), waiter('c')];
+  const where: Gpus[] = [];
+  t.same(served(kinds, false, kinds[1], where), [0, 1, 2], 'of two, none is left for the last');
+  t.same(where, [[0], [1], [1]]);
+  t.same(passed(kinds), [0, 0, 0, 0], 'nobody is passed on a GPU that it may not use');
+  t.same(left(kinds.slice(0, 1), 'b'), { gpus: [1] });
+  t.equal(left(kinds.slice(0, 1), 'b', 2), 'others', 'who wants both needs the one that is kept');
+  t.equal(left(kinds.slice(0, 1), 'b', 1, [0]), 'others');
+  const limited = { ...waiter('a', 'others', [0]) };
+  limited.request = { ...limited.request, tenantSessions: 2 } as One['request'];
+  t.equal(left([limited], 'a'), 'others', 'its own tenant would take of its limit');
+  t.same(left([limited], 'b'), { gpus: [1] });
 });
