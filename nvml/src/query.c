@@ -14,6 +14,7 @@ static outboard_Hello hello;
 static outboard_Refusal refusal;
 static uint8_t message[WIRE_CONTROL_MAX];
 static int fd = -1;
+static struct tls *tls;
 
 static nvmlReturn_t refused(void) {
   log_error("the server refused (%s): %s. %s", refusal.code, refusal.sentence, refusal.remedy);
@@ -33,8 +34,8 @@ static nvmlReturn_t exchange(const struct server_name *server, size_t size, int 
                              outboard_DeviceReport *report) {
   uint8_t preface[WIRE_PREFACE_BYTES];
   uint32_t length;
-  int error = dial_write(fd, message, size, timeout_ms);
-  if (!error) error = dial_read(fd, preface, sizeof preface, timeout_ms);
+  int error = dial_write(fd, tls, message, size, timeout_ms);
+  if (!error) error = dial_read(fd, tls, preface, sizeof preface, timeout_ms);
   if (error) {
     char where[SERVER_TEXT];
     server_write(server, where);
@@ -43,7 +44,7 @@ static nvmlReturn_t exchange(const struct server_name *server, size_t size, int 
     return NVML_ERROR_DRIVER_NOT_LOADED;
   }
   if (!control_read_preface(server, preface, &length)) return NVML_ERROR_DRIVER_NOT_LOADED;
-  error = dial_read(fd, message, length, timeout_ms);
+  error = dial_read(fd, tls, message, length, timeout_ms);
   if (error) {
     log_error("the server's answer ended early: %s", strerror(error));
     return NVML_ERROR_DRIVER_NOT_LOADED;
@@ -67,10 +68,12 @@ nvmlReturn_t query_ask(const struct config *config, const outboard_DeviceQuery *
   size_t size = control_write_hello(message, &hello);
   nvmlReturn_t result = NVML_ERROR_DRIVER_NOT_LOADED;
   const struct server_name *server;
-  if (size) fd = dial(config, &server);
+  if (size) fd = dial(config, &server, &tls);
   if (size && fd >= 0) {
     log_debug("asks %s%s about the devices", *server->port ? "" : "unix:", server->host);
     result = exchange(server, size, (int)config->connect_timeout_ms, report);
+    tls_close(tls);
+    tls = NULL;
     close(fd);
     fd = -1;
   }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { build, root } from '../../bin/paths.mjs';
 import { filled } from './control.mjs';
 import { licenseTexts } from './copyright.mjs';
+import { cratesText, linkedCrates } from './crates.mjs';
 import { buildArchive, buildDeb, controlFields, debian } from './deb.mjs';
 import { copy, put, strip } from './tree.mjs';
 
@@ -17,7 +18,7 @@ export async function guestArchive(out, release) {
   const name = `outboard-guest_${release.version}_${release.architecture}`;
   const stage = staged(join(out, name));
   await stageLibraries(stage);
-  stageTerms(stage);
+  await stageTerms(stage);
   copy(join(root, 'deploy', 'guest', 'README'), join(stage, 'README'));
   const archive = join(out, `${name}.tar.gz`);
   await buildArchive(stage, archive, release);
@@ -32,7 +33,7 @@ export async function guestDeb(out, release) {
   const doc = join(stage, 'usr', 'share', 'doc', 'outboard-guest');
   copy(join(debian, 'copyright-guest'), join(doc, 'copyright'));
   copy(join(root, 'deploy', 'guest', 'README'), join(doc, 'README'));
-  for (const part of parts) copy(licenseTexts[part], join(doc, 'licenses', part));
+  await stageTexts(join(doc, 'licenses'));
   const fields = await controlFields(stage, release, linked);
   const control = readFileSync(join(debian, 'control-guest'), 'utf8');
   put(join(stage, 'DEBIAN', 'control'), filled(control, fields));
@@ -50,9 +51,16 @@ export function staged(stage) {
 }
 
 /** The licences of the libraries. @param {string} folder */
-export function stageTerms(folder) {
+export async function stageTerms(folder) {
   copy(join(root, 'LICENSE'), join(folder, 'LICENSE'));
-  for (const part of parts) copy(licenseTexts[part], join(folder, 'licenses', part));
+  await stageTexts(join(folder, 'licenses'));
+}
+
+/** @param {string} folder */
+async function stageTexts(folder) {
+  for (const part of parts) copy(licenseTexts[part], join(folder, part));
+  const crates = await linkedCrates();
+  if (crates.length > 0) put(join(folder, 'rust.txt'), cratesText(crates));
 }
 
 /** @param {string} folder */

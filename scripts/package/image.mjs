@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { which } from '../setup/command.mjs';
 import { SetupError } from '../setup/step.mjs';
 import { ask } from './control.mjs';
+import { linkedCrates } from './crates.mjs';
 import { evenOut } from './deb.mjs';
 import { guestDeb } from './guest.mjs';
 import { outboardDeb } from './outboard.mjs';
@@ -88,7 +89,15 @@ export const images = [
 /** @param {string} root @param {string} folder @param {import('./deb.mjs').Release} release */
 async function guest(root, folder, release) {
   await ask(['dpkg-deb', '-x', await guestDeb(folder, release), root]);
-  return linkedParts(['libmd-dev', 'libsodium-dev', 'libnanopb-dev']);
+  return inTheGuest();
+}
+
+/** What is linked into the guest's libraries. */
+async function inTheGuest() {
+  const crates = (await linkedCrates()).map(({ name, version, license }) => {
+    return { name, version, license, purl: `pkg:cargo/${name}@${version}` };
+  });
+  return [...(await linkedParts(['libmd-dev', 'libsodium-dev', 'libnanopb-dev'])), ...crates];
 }
 
 /** @param {string[]} without of the Debian package of both sides @returns {Image['fill']} */
@@ -97,10 +106,10 @@ function both(without) {
     await ask(['dpkg-deb', '-x', await outboardDeb(folder, release), root]);
     for (const one of [...needless, ...without])
       rmSync(join(root, one), { recursive: true, force: true });
-    const linked = ['libmd-dev', 'libsodium-dev', 'libnanopb-dev', 'libzstd-dev', 'liblz4-dev'];
     return [
       ...(await stageRuntime(root)),
-      ...(await linkedParts(linked)),
+      ...(await inTheGuest()),
+      ...(await linkedParts(['libzstd-dev', 'liblz4-dev'])),
       ...productionPackages().map(({ name, version, license }) => {
         return { name, version, license, purl: `pkg:npm/${encodeURIComponent(name)}@${version}` };
       }),

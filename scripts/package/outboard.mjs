@@ -7,6 +7,7 @@ import { root } from '../../bin/paths.mjs';
 import { SetupError } from '../setup/step.mjs';
 import { ask, conffiles, filled } from './control.mjs';
 import { copyright, licenseTexts } from './copyright.mjs';
+import { cratesText, linkedCrates } from './crates.mjs';
 import { buildDeb, controlFields, debian } from './deb.mjs';
 import { copy, files, productionPackages, put, stageTree } from './tree.mjs';
 
@@ -25,7 +26,7 @@ export async function outboardDeb(out, release) {
   symlinkSync('../lib/outboard/bin/outboard.mjs', join(stage, 'usr', 'bin', 'outboard'));
   stageSystem(stage);
   await stageCommandDocs(stage);
-  stageDocs(stage);
+  await stageDocs(stage);
 
   const linked = /\.node$|\.so(?:\.\d+)*$|\/outboard-confine$/;
   const libraries = files(tree).filter((file) => linked.test(file));
@@ -80,13 +81,16 @@ async function stageCommandDocs(stage) {
 }
 
 /** @param {string} stage */
-function stageDocs(stage) {
+async function stageDocs(stage) {
   const ours = readFileSync(join(debian, 'copyright'), 'utf8');
   put(join(stage, doc, 'copyright'), copyright(ours, productionPackages()));
   for (const [name, file] of Object.entries(licenseTexts)) {
     if (!existsSync(file)) throw new SetupError(`${file} is missing: its licence must go along`);
     put(join(stage, doc, 'licenses', `${name}.gz`), packed(readFileSync(file)));
   }
+  const crates = await linkedCrates();
+  if (crates.length > 0)
+    put(join(stage, doc, 'licenses', 'rust.txt.gz'), packed(cratesText(crates)));
   const changes = readFileSync(join(debian, 'changelog'));
   put(join(stage, doc, 'changelog.gz'), packed(changes));
   copy(join(deploy, 'systemd', 'README.md'), join(stage, doc, 'README.md'));

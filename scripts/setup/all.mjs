@@ -11,6 +11,7 @@ import { ensureNvcc, usersNvcc } from './nvcc.mjs';
 import { buildPreset } from './presets.mjs';
 import { ensurePrograms } from './programs.mjs';
 import { SetupError, step } from './step.mjs';
+import { ensureTls } from './tls.mjs';
 import { ensureTypeScript } from './typescript.mjs';
 import { ensureWebPage } from './web.mjs';
 
@@ -55,6 +56,7 @@ export async function setUp(purpose) {
 
   await step('Debian packages', (begin) => ensurePackages(begin, packages));
   await step('npm packages', ensureNodeModules);
+  if (purpose !== 'demo') await step('TLS of the guest', ensureTls);
   await step(buildPreset(native).title, (begin) => ensureNative(begin, native));
   await step('TypeScript build', ensureTypeScript);
   await step('programs', ensurePrograms);

@@ -6,6 +6,7 @@ import { build, root } from '../../bin/paths.mjs';
 import { captured, mustRun, newLog, which } from './command.mjs';
 import { glob } from './glob.mjs';
 import { buildPreset, presetsFile } from './presets.mjs';
+import { tlsLibrary } from './tls.mjs';
 
 /**
  * @param {import('./step.mjs').Begin} begin
@@ -64,14 +65,15 @@ export function stampIn(folder) {
 }
 
 /**
- * What CMake does not notice by itself: other presets, a new part of the repository, and for the
+ * What CMake does not notice by itself: other presets, a new part of the repository, TLS, and for the
  * demo, which is built for this processor only, another one.
  * @param {string} configured
  */
 export function stampOf(configured) {
   const parts = glob(`${root}/*/CMakeLists.txt`).map((path) => path.slice(root.length + 1));
   const processor = configured === 'demo' ? [cpus()[0]?.model] : [];
-  return [configured, ...processor, ...parts, readFileSync(presetsFile, 'utf8')].join('\n');
+  const tls = existsSync(tlsLibrary) ? ['tls'] : [];
+  return [configured, ...processor, ...tls, ...parts, readFileSync(presetsFile, 'utf8')].join('\n');
 }
 
 /** Whether the folder can build what the preset is for. @param {string} folder @param {string} configured */

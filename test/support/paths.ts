@@ -23,6 +23,11 @@ export function mustBeBuilt(...files: string[]): void {
 }
 
 /** A reason to skip a test that runs compiled CUDA programs, or false. */
+/** Why the guest has no TLS; false: it has. */
+export const noTls = existsSync(path.join(build, 'tls', 'liboutboard_tls.a'))
+  ? false
+  : 'built without TLS: there was no cargo';
+
 export const noPrograms = existsSync(path.join(build, 'examples', 'vector-add'))
   ? false
   : process.env['NVCC']

@@ -279,6 +279,7 @@ static void begin(void) {
 
 // Until the server has something to say, and says meanwhile what is to be said of the wait.
 static CUresult wait_in_queue(struct session *session) {
+  if (connection_has_more(session)) return CUDA_SUCCESS;
   int error;
   while ((error = wait_for(connection_fd(session), POLLIN, notice_due_at())) == ETIMEDOUT)
     notice_due();

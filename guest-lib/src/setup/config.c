@@ -18,10 +18,13 @@
 #define TIMEOUT_MAX_S 3600
 // Where `outboard serve` listens unless it is told otherwise (monitor/src/options/values.ts).
 #define USUAL_PORT "4460"
+// Where its pages let it listen for TLS (docs/operating.md).
+#define USUAL_TLS_PORT "4462"
+#define TLS_SCHEME "tls://"
 
 static const char expected_servers[] =
-    "expected HOST:PORT, [IPV6]:PORT or unix:/PATH, several separated by commas; without a port "
-    "it is " USUAL_PORT;
+    "expected HOST:PORT, [IPV6]:PORT, tls://HOST:PORT or unix:/PATH, several separated by commas; "
+    "without a port it is " USUAL_PORT ", with TLS " USUAL_TLS_PORT;
 
 static _Bool bad(const char *variable, const char *value, const char *expected) {
   log_error("%s=\"%s\" is not understood: %s", variable, value, expected);
@@ -41,10 +44,15 @@ static _Bool read_path(struct server_name *server, const char *value, const char
   return 1;
 }
 
-// host, host:port, [v6] or [v6]:port, which is `length` bytes of the variable's value.
+// host, host:port, [v6] or [v6]:port, which is `length` bytes of the variable's value; behind
+// tls:// perhaps.
 static _Bool read_address(struct server_name *server, const char *value, const char *at,
                           size_t length) {
   static const char in_brackets[] = "an IPv6 address stands in brackets: [::1]:4460";
+  size_t scheme = strlen(TLS_SCHEME);
+  server->tls = length >= scheme && strncmp(at, TLS_SCHEME, scheme) == 0;
+  if (server->tls) at += scheme, length -= scheme;
+  const char *usual_port = server->tls ? USUAL_TLS_PORT : USUAL_PORT;
   const char *end = at + length, *host = at, *host_end, *behind;
   if (length > 0 && at[0] == '[') {
     host++;
@@ -58,8 +66,8 @@ static _Bool read_address(struct server_name *server, const char *value, const c
       return bad("OUTBOARD_SERVER", value, in_brackets);
   }
   size_t host_length = (size_t)(host_end - host);
-  const char *port = behind == end ? USUAL_PORT : behind + 1;
-  size_t port_length = behind == end ? strlen(USUAL_PORT) : (size_t)(end - port);
+  const char *port = behind == end ? usual_port : behind + 1;
+  size_t port_length = behind == end ? strlen(usual_port) : (size_t)(end - port);
   if (host_length == 0 || host_length >= sizeof server->host || port_length == 0 ||
       port_length >= sizeof server->port || (behind != end && *behind != ':'))
     return bad("OUTBOARD_SERVER", value, expected_servers);
@@ -72,6 +80,17 @@ static _Bool read_address(struct server_name *server, const char *value, const c
   if (*stop || server->port[0] < '0' || server->port[0] > '9' || number == 0 || number > 65535)
     return bad("OUTBOARD_SERVER", value, "a port is a number from 1 to 65535");
   return 1;
+}
+
+static _Bool read_tls_files(struct config *config) {
+  config->authorities = environment("OUTBOARD_CA");
+  config->certificate = environment("OUTBOARD_CERT");
+  config->key = environment("OUTBOARD_KEY");
+  if (!config->certificate == !config->key) return 1;
+  log_error("%s is set and %s is not: a certificate is of no use without its key. Set both or none",
+            config->key ? "OUTBOARD_KEY" : "OUTBOARD_CERT",
+            config->key ? "OUTBOARD_CERT" : "OUTBOARD_KEY");
+  return 0;
 }
 
 // Addresses and unix:/path, separated by commas.
@@ -217,6 +236,7 @@ static void read_traceparent(struct config *config, const char *value) {
 static _Bool read_all(struct config *config, const char *servers) {
   if (!read_servers(config, servers)) return 0;
   if (!read_access_token(config)) return 0;
+  if (!read_tls_files(config)) return 0;
 
   unsigned long long number;
   const char *value = environment("OUTBOARD_GPUS");
@@ -258,8 +278,8 @@ CUresult config_read(struct config *config) {
 
 void server_write(const struct server_name *server, char text[SERVER_TEXT]) {
   const char *host = server->host, *port = server->port;
-  const char *form = !*port ? "unix:%s" : strchr(host, ':') ? "[%s]:%s" : "%s:%s";
-  snprintf(text, SERVER_TEXT, form, host, port);
+  const char *form = !*port ? "%sunix:%s" : strchr(host, ':') ? "%s[%s]:%s" : "%s%s:%s";
+  snprintf(text, SERVER_TEXT, form, server->tls ? TLS_SCHEME : "", host, port);
 }
 
 unsigned config_parts(const struct config *config) {

@@ -16,6 +16,7 @@ struct config {
   struct server_name {
     char host[256];  // or the path of a Unix socket, where port is empty
     char port[8];
+    _Bool tls;  // tls://
   } servers[CONFIG_SERVERS_MAX];
   char access_token[CONFIG_ACCESS_TOKEN_MAX];
   char name[CONFIG_NAME_MAX];            // of the function; empty: not said
@@ -30,10 +31,13 @@ struct config {
   uint32_t connect_timeout_ms;
   uint32_t network_timeout_ms;
   const char *visible_devices;  // CUDA_VISIBLE_DEVICES, or NULL
+  // Files for TLS; NULL: this system's authorities; no certificate. Key and certificate are both
+  // there or neither is.
+  const char *authorities, *certificate, *key;
 };
 
-// A server as people write it: HOST:PORT, or unix: and the path.
-#define SERVER_TEXT 280
+// A server as people write it: HOST:PORT, tls://HOST:PORT, or unix: and the path.
+#define SERVER_TEXT 288
 void server_write(const struct server_name *server, char text[SERVER_TEXT]);
 
 // A program with several GPUs has them from as many servers as are named: they share them out as

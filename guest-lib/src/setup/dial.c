@@ -96,22 +96,26 @@ static int connect_server(const struct server_name *server, int64_t deadline, in
   return fd;
 }
 
-int dial(const struct config *config, const struct server_name **which) {
+int dial(const struct config *config, const struct server_name **which, struct tls **tls) {
   int64_t begin = clock_ms();
   for (int i = 0; i < config->server_count; i++) {
     // Each server has its part of the time, so that one that is silent leaves some to the others.
     int64_t deadline = begin + (int64_t)config->connect_timeout_ms * (i + 1) / config->server_count;
     const struct server_name *server = &config->servers[i];
     int fd = connect_server(server, deadline, (int)config->network_timeout_ms / 1000);
+    *tls = NULL;
+    int error = 0;
+    if (fd >= 0 && server->tls && !(*tls = tls_open(fd, server, config, deadline, &error))) {
+      close(fd);
+      fd = -error;
+    }
     if (fd >= 0) *which = server;
     if (fd >= 0 || fd == -EINTR) return fd;
   }
   return -ENOTCONN;
 }
 
-int dial_write(int fd, const void *bytes, size_t size, int timeout_ms) {
-  int64_t deadline = clock_ms() + timeout_ms;
-  const char *at = bytes;
+static int write_plain(int fd, const char *at, size_t size, int64_t deadline) {
   while (size) {
     int error = wait_for(fd, POLLOUT, deadline);
     if (error) return error;
@@ -126,13 +130,39 @@ int dial_write(int fd, const void *bytes, size_t size, int timeout_ms) {
   return 0;
 }
 
-int dial_read(int fd, void *bytes, size_t size, int timeout_ms) {
+int dial_write(int fd, struct tls *tls, const void *bytes, size_t size, int timeout_ms) {
+  const int64_t deadline = clock_ms() + timeout_ms;
+  if (!tls) return write_plain(fd, bytes, size, deadline);
+  struct iovec part = {(void *)(uintptr_t)bytes, size}, *parts = &part;
+  int count = size != 0, error = 0;
+  while (count && !error) {
+    _Bool unreadable = 0;
+    size_t sealed;
+    const uint8_t *records = tls_seal(tls, &parts, &count, part.iov_base, &unreadable, &sealed);
+    error = sealed ? write_plain(fd, (const char *)records, sealed, deadline) : EPROTO;
+  }
+  return error;
+}
+
+// As recv.
+static ssize_t receive(int fd, struct tls *tls, void *to, size_t size) {
+  if (!tls) return recv(fd, to, size, MSG_DONTWAIT);
+  const uint8_t *at;
+  ssize_t got = tls_receive(tls, fd, MSG_DONTWAIT, &at);
+  if (got <= 0) return got;
+  if ((size_t)got > size) got = (ssize_t)size;
+  memcpy(to, at, (size_t)got);
+  tls_took(tls, (size_t)got);
+  return got;
+}
+
+int dial_read(int fd, struct tls *tls, void *bytes, size_t size, int timeout_ms) {
   int64_t deadline = timeout_ms < 0 ? -1 : clock_ms() + timeout_ms;
   char *at = bytes;
   while (size) {
-    int error = wait_for(fd, POLLIN, deadline);
+    int error = tls && tls_has(tls) ? 0 : wait_for(fd, POLLIN, deadline);
     if (error) return error;
-    ssize_t got = recv(fd, at, size, MSG_DONTWAIT);
+    ssize_t got = receive(fd, tls, at, size);
     if (got == 0) return ECONNRESET;
     if (got < 0) {
       if (errno == EINTR || errno == EAGAIN) continue;

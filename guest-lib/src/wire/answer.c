@@ -333,6 +333,8 @@ const char *why_lost(int error) {
     case ENETUNREACH:
     case ENETDOWN:
       return "the network in between is gone, or the server's machine is: nothing comes back";
+    case EBADMSG:
+      return "what comes is damaged";
     default:
       return strerror(error);
   }
@@ -344,7 +346,8 @@ static _Bool read_once(struct session *session, int flags) {
   size_t size;
   void *place = decode_want(&inbox->decoder, &size);
   // After a failure nothing more is welcome; who asked since then is released below.
-  ssize_t got = size ? region_receive(session, connection_fd(session), place, size, flags) : 0;
+  const _Bool ours = decode_is_own(&inbox->decoder, place);
+  ssize_t got = size ? connection_receive(session, place, size, flags, ours) : 0;
   if (got < 0 && errno == EAGAIN && !(flags & MSG_DONTWAIT) && connection_is_silent(session))
     errno = ETIMEDOUT;
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return 1;
@@ -372,6 +375,8 @@ static _Bool read_once(struct session *session, int flags) {
 
 static void leave_reading(struct session *session) {
   struct inbox *inbox = session->inbox;
+  while (connection_has_more(session) && read_once(session, MSG_DONTWAIT)) {
+  }
   pthread_mutex_lock(&inbox->lock);
   inbox->reading = 0;
   if (inbox->waiting) pthread_cond_broadcast(&inbox->changed);

@@ -15,6 +15,8 @@
 #include "setup/log.h"
 #include "silence.h"
 #include "wire/answer.h"
+#include "wire/decode.h"
+#include "wire/region.h"
 
 struct connection {
   // An eventfd, one more than its number, that ends the wait of a sender, and whether one waits.
@@ -24,6 +26,7 @@ struct connection {
   // Whoever waits looks, and several threads may wait for one session.
   struct silence silence;
   pthread_mutex_t silence_lock;
+  struct tls *tls;  // or NULL
 };
 static int limit_ms = 60000;  // as it was when there was one thread
 
@@ -54,24 +57,31 @@ const struct server_name *connection_server(void) { return &connected; }
 
 int connection_open(struct session *session, const struct config *config) {
   const struct server_name *server;
-  int fd = dial(config, &server);
+  struct tls *tls;
+  int fd = dial(config, &server, &tls);
   if (fd < 0) return -fd;
   int error = connection_adopt(session, fd);
   if (error) {
     log_error("no file descriptor is left: %s", strerror(error));
+    tls_close(tls);
     close(fd);
     return error;
   }
+  session->connection->tls = tls;
   connected = *server;
   limit_ms = (int)config->network_timeout_ms;
-  log_info("connected to %s:%s", *server->port ? server->host : "unix",
-           *server->port ? server->port : server->host);
+  char where[SERVER_TEXT];
+  server_write(server, where);
+  log_info("connected to %s", where);
   return 0;
 }
 
 void connection_close_of(struct session *session) {
-  if (session->socket) close(connection_fd(session));
+  if (!session->socket) return;
+  close(connection_fd(session));
   session->socket = 0;
+  tls_close(session->connection->tls);
+  session->connection->tls = NULL;
 }
 
 void connection_begin_anew(struct session *session) {
@@ -153,7 +163,39 @@ static int wait_to_send(struct session *session) {
   return error;
 }
 
+// All records, whatever the socket takes at a time. 0, or an errno value.
+static int send_records(struct session *session, const uint8_t *at, size_t size) {
+  while (size) {
+    ssize_t sent = send(connection_fd(session), at, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0) {
+      at += sent;
+      size -= (size_t)sent;
+      continue;
+    }
+    if (errno == EINTR) continue;
+    int error = errno == EAGAIN ? wait_to_send(session) : errno;
+    if (error) return error;
+  }
+  return 0;
+}
+
+static int send_sealed(struct session *session, struct iovec *parts, int count) {
+  const void *ours = parts->iov_base;  // the batch
+  const struct iovec *const first = parts;
+  _Bool unreadable = 0;
+  while (count) {
+    if (parts == first) ours = parts->iov_base;
+    size_t size;
+    const uint8_t *records =
+        tls_seal(session->connection->tls, &parts, &count, ours, &unreadable, &size);
+    int error = size ? send_records(session, records, size) : EPROTO;
+    if (error) return error;
+  }
+  return unreadable ? EFAULT : 0;
+}
+
 int connection_send(struct session *session, struct iovec *parts, int count) {
+  if (session->connection->tls) return send_sealed(session, parts, count);
   int unreadable = 0;
   while (count) {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
@@ -196,9 +238,29 @@ int connection_send(struct session *session, struct iovec *parts, int count) {
 }
 
 int connection_write(struct session *session, const void *bytes, size_t size, int timeout_ms) {
-  return dial_write(connection_fd(session), bytes, size, timeout_ms);
+  return dial_write(connection_fd(session), session->connection->tls, bytes, size, timeout_ms);
 }
 
 int connection_read(struct session *session, void *bytes, size_t size, int timeout_ms) {
-  return dial_read(connection_fd(session), bytes, size, timeout_ms);
+  return dial_read(connection_fd(session), session->connection->tls, bytes, size, timeout_ms);
+}
+
+_Bool connection_has_more(struct session *session) {
+  struct tls *tls = session->connection->tls;
+  return tls && tls_has(tls);
+}
+
+ssize_t connection_receive(struct session *session, void *to, size_t size, int flags, _Bool ours) {
+  struct tls *tls = session->connection->tls;
+  if (!tls) return region_receive(session, connection_fd(session), to, size, flags);
+  const uint8_t *at;
+  ssize_t got = tls_receive(tls, connection_fd(session), flags, &at);
+  if (got <= 0) return got;
+  if ((size_t)got > size) got = (ssize_t)size;
+  if (!decode_copy(to, at, (size_t)got, ours ? 0 : size)) {
+    errno = EFAULT;
+    return -1;
+  }
+  tls_took(tls, (size_t)got);
+  return got;
 }

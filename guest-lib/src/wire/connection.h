@@ -3,6 +3,7 @@
 #define OUTBOARD_CONNECTION_H
 
 #include <stddef.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #include "session/session.h"
@@ -42,6 +43,14 @@ void connection_close_of(struct session *session);
 void connection_close(void);
 // Ends all that is on its way in either direction, of all sessions, and leaves the sockets open.
 void connection_shut_down(void);
+
+// As recv, for the thread that reads answers. `ours`: it is not the program's memory, which may be
+// such as cannot be written: -1 with errno EFAULT, and nothing was received.
+ssize_t connection_receive(struct session *session, void *to, size_t size, int flags, _Bool ours);
+// Whether connection_receive has something although the socket may have nothing. Nobody but the
+// thread that reads may ask, and it reads all that there is before it stops: others poll the
+// socket.
+_Bool connection_has_more(struct session *session);
 
 // Sends everything, and reads answers meanwhile when the socket is full, because both sides could
 // wait for each other otherwise. Changes `parts`. One thread at a time (the send lock of batch.c),

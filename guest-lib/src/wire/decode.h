@@ -64,6 +64,11 @@ void decode_init(struct decode *decode, const struct decode_sink *sink, struct s
 // Returns where the next bytes are to be put, and how many at most: at least 1, and 0 after a
 // failure.
 void *decode_want(struct decode *decode, size_t *size);
+// Whether that is the decoder's own buffer, and not the program's memory.
+static inline _Bool decode_is_own(const struct decode *decode, const void *want) {
+  const uint8_t *at = want;
+  return at >= decode->buffer && at < decode->buffer + DECODE_BUFFER;
+}
 // Takes up `size` bytes that the caller has put there, and tells the sink what is complete.
 void decode_got(struct decode *decode, size_t size);
 // To be called in place of decode_got when nothing could be put there, because it is memory of the

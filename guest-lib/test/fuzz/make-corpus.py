@@ -141,3 +141,23 @@ write('answer', 'cut', answer(text(2, welcome))[:-9])
 write('answer', 'nine-devices', answer(text(2, text(3, device) * 9 + welcome)))
 write('answer', 'long-name', answer(text(2, text(3, text(1, b'n' * 256)) + welcome)))
 write('answer', 'http', b'HTTP/1.1 400 Bad Request\r\n\r\n')
+
+# ---- what answers a client's handshake ----------------------------------------------------------
+
+
+def record(kind, body):
+    return bytes([kind, 3, 3]) + struct.pack('>H', len(body)) + body
+
+
+extensions = b'\x00\x2b\x00\x02\x03\x04' + b'\x00\x33\x00\x24\x00\x1d\x00\x20' + bytes(range(1, 33))
+body = (b'\x03\x03' + bytes(range(32)) + b'\x20' + bytes(32) + b'\x13\x01' + b'\x00' +
+        struct.pack('>H', len(extensions)) + extensions)
+hello = b'\x02' + len(body).to_bytes(3, 'big') + body
+old = b'\x02\x00\x00\x26\x03\x03' + bytes(32) + b'\x00\xc0\x2f\x00'
+pieces, whole = bytes([3]), bytes([200])
+write('tls', 'server-hello', whole + record(22, hello) + record(20, b'\x01') + record(23, bytes(64)))
+write('tls', 'server-hello-in-pieces', pieces + record(22, hello[:40]) + record(22, hello[40:]))
+write('tls', 'alert', whole + record(21, b'\x02\x28'))
+write('tls', 'http', whole + b'HTTP/1.1 400 Bad Request\r\n\r\n')
+write('tls', 'old', whole + record(22, old))
+write('tls', 'too-long', pieces + b'\x16\x03\x03\xff\xff' + bytes(300))

@@ -36,7 +36,7 @@ export const options = {
   server: {
     env: 'OUTBOARD_SERVER',
     value: 'ADDRESS',
-    help: 'the server, HOST[:PORT] (port 4460 without one) or unix:/PATH; several separated by commas are tried in turn',
+    help: 'the server, HOST[:PORT] (port 4460 without one), tls://HOST[:PORT] (4462) or unix:/PATH; several separated by commas are tried in turn',
     parse: parseServers,
     fallback: '127.0.0.1:4460',
     shown: '127.0.0.1:4460',

@@ -39,8 +39,8 @@ export function formatAddress({ host, port }: Address): string {
 }
 
 /**
- * HOST:PORT, [IPV6]:PORT or unix:/PATH, several separated by commas, each without a port at the usual one: as the
- * guest library reads OUTBOARD_SERVER.
+ * HOST:PORT, [IPV6]:PORT, tls:// and either of them, or unix:/PATH, several separated by commas, each without a port
+ * at the usual one: as the guest library reads OUTBOARD_SERVER.
  */
 export function parseServers(text: string): string {
   const servers = text.split(',');
@@ -48,7 +48,13 @@ export function parseServers(text: string): string {
   return servers.map((server) => parseServer(server.trim())).join(',');
 }
 
+export const tlsScheme = 'tls://';
+
 function parseServer(text: string): string {
+  if (text.startsWith(tlsScheme)) {
+    const address = parseAddress(text.slice(tlsScheme.length), 1, usualPorts.tls);
+    return `${tlsScheme}${formatAddress(address)}`;
+  }
   // With the slash: a host may be called unix.
   if (!text.startsWith('unix:/')) return formatAddress(parseAddress(text, 1, usualPorts.guests));
   if (Buffer.byteLength(text) > 'unix:'.length + unixPathMost) {

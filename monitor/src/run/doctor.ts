@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { hostname } from 'node:os';
 import path from 'node:path';
+import { connect as connectTls } from 'node:tls';
 import {
   type Answer,
   type DeviceReport,
@@ -15,7 +16,8 @@ import {
   wire,
 } from '../../../api-server/src/control.js';
 import { version } from '../../../api-server/src/version.js';
-import { formatBytes, parseAddress } from '../options/values.js';
+import { formatBytes, parseAddress, tlsScheme } from '../options/values.js';
+import { readTls } from '../tls/tls.js';
 
 export interface Step {
   name: 'connection' | 'server' | 'tenant' | 'gpus' | 'queue' | 'attach' | 'module' | 'kernel';
@@ -102,12 +104,10 @@ interface Reached {
 async function reach(asked: Asked, tell: Tell): Promise<Reached | null> {
   for (const [index, server] of asked.servers.entries()) {
     const begun = performance.now();
-    const socket = server.startsWith('unix:')
-      ? connect({ path: server.slice('unix:'.length) })
-      : connect(parseAddress(server));
+    const { socket, ready } = connectTo(server, asked.env);
     const limit = (asked.connectSeconds * 1000) / asked.servers.length;
     const timer = setTimeout(() => socket.destroy(new Error('no answer')), limit);
-    const problem = await once(socket, 'connect').then(
+    const problem = await once(socket, ready).then(
       () => null,
       (error: NodeJS.ErrnoException) => reasonOf(error),
     );
@@ -127,6 +127,19 @@ async function reach(asked: Asked, tell: Tell): Promise<Reached | null> {
     tell(step('connection', !last, text, { remedy, seconds, facts }));
   }
   return null;
+}
+
+/** As the guest library does it; with the event that says that it is done. */
+function connectTo(server: string, env: NodeJS.ProcessEnv): { socket: Socket; ready: string } {
+  if (server.startsWith('unix:'))
+    return { socket: connect({ path: server.slice('unix:'.length) }), ready: 'connect' };
+  if (!server.startsWith(tlsScheme))
+    return { socket: connect(parseAddress(server)), ready: 'connect' };
+  const address = parseAddress(server.slice(tlsScheme.length));
+  const file = (name: string) => env[name] || null;
+  const [ca, cert, key] = [file('OUTBOARD_CA'), file('OUTBOARD_CERT'), file('OUTBOARD_KEY')];
+  const socket = connectTls({ ...address, ...readTls({ ca, cert, key }) });
+  return { socket, ready: 'secureConnect' };
 }
 
 function reasonOf({ code, message }: NodeJS.ErrnoException): string {

@@ -39,6 +39,8 @@ t.test('addresses', async (t) => {
   t.throws(() => parseAddress('host:0'), { message: 'a port is a number from 1 to 65535' });
   t.throws(() => parseAddress('host:65536'), { message: /from 1 to 65535/ });
   t.equal(parseServers('a:1, b:2'), 'a:1,b:2');
+  t.equal(parseServers('tls://gpu1,tls://[::1]:1'), 'tls://gpu1:4462,tls://[::1]:1');
+  t.throws(() => parseServers('tls://'), { message: /^expected HOST:PORT/ });
   t.equal(parseServers('gpu1, [::1],unix'), 'gpu1:4460,[::1]:4460,unix:4460');
   t.same(parseAddress('gpu1', 0, 4462), { host: 'gpu1', port: 4462 });
   for (const text of ['', 'gpu1:', '[]', '[::1', '[::1]x', 'a b']) {

@@ -1,0 +1,38 @@
+// In place of tls.c where there was no Rust to build tls/ with.
+#include <errno.h>
+
+#include "setup/log.h"
+#include "setup/tls.h"
+
+struct tls *tls_open(int fd, const struct server_name *server, const struct config *config,
+                     int64_t deadline, int *error) {
+  (void)fd, (void)config, (void)deadline;
+  log_error(
+      "no connection to tls://%s:%s: this library was built without TLS, as there was no cargo. "
+      "Use one of a build with cargo (Debian: cargo-web), or `outboard agent`",
+      server->host, server->port);
+  *error = EPROTONOSUPPORT;
+  return NULL;
+}
+
+void tls_close(struct tls *tls) { (void)tls; }
+
+const uint8_t *tls_seal(struct tls *tls, struct iovec **parts, int *count, const void *ours,
+                        _Bool *unreadable, size_t *size) {
+  (void)tls, (void)parts, (void)count, (void)ours, (void)unreadable;
+  *size = 0;
+  return NULL;
+}
+
+ssize_t tls_receive(struct tls *tls, int fd, int flags, const uint8_t **at) {
+  (void)tls, (void)fd, (void)flags, (void)at;
+  errno = EPROTONOSUPPORT;
+  return -1;
+}
+
+void tls_took(struct tls *tls, size_t size) { (void)tls, (void)size; }
+
+_Bool tls_has(const struct tls *tls) {
+  (void)tls;
+  return 0;
+}

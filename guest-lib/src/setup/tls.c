@@ -1,0 +1,368 @@
+#include "setup/tls.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "abi_descriptor.h"
+#include "outboard_tls.h"
+#include "setup/clock.h"
+#include "setup/dial.h"
+#include "setup/log.h"
+#include "setup/wait.h"
+
+// Records that leave together.
+#define OUT_RECORDS 4
+#define OUT_BYTES \
+  (OUTBOARD_TLS_UPDATE + OUT_RECORDS * (OUTBOARD_TLS_CONTENT + OUTBOARD_TLS_OVERHEAD))
+// A server's whole handshake has room in it, chains of certificates included.
+#define IN_BYTES (128u << 10)
+
+struct tls {
+  struct outboard_tls *connection;
+  struct outboard_tls_content content;  // what is there of a record that was opened
+  size_t begin, end;                    // of what has come and was not opened
+  int failed;                           // an errno value: nothing is received any more
+  uint8_t in[IN_BYTES];
+  uint8_t out[OUT_BYTES];
+};
+
+// ---- files -------------------------------------------------------------------------------------
+
+// Certificates of all authorities of a system have some 200 KiB.
+#define FILE_MAX_BYTES (4u << 20)
+
+// The file's bytes, to be freed; NULL and errno where it cannot be read.
+static uint8_t *read_file(const char *path, size_t *size) {
+  FILE *file = stream_above(path, "r");
+  if (!file) return NULL;
+  size_t room = 64 << 10, have = 0;
+  uint8_t *bytes = malloc(room);
+  while (bytes) {
+    have += fread(bytes + have, 1, room - have, file);
+    if (have < room) break;
+    uint8_t *larger = room < FILE_MAX_BYTES ? realloc(bytes, room *= 2) : NULL;
+    if (!larger) free(bytes), errno = EFBIG;
+    bytes = larger;
+  }
+  if (bytes && ferror(file)) free(bytes), bytes = NULL;
+  fclose(file);
+  *size = have;
+  return bytes;
+}
+
+static uint8_t *read_named(const char *variable, const char *path, size_t *size) {
+  uint8_t *bytes = read_file(path, size);
+  if (!bytes)
+    log_error("%s=\"%s\" cannot be read: %s. Name a file in PEM", variable, path, strerror(errno));
+  return bytes;
+}
+
+// Where systems have the authorities that they trust: Debian, Fedora and Amazon Linux, SUSE,
+// Alpine.
+static const char *const system_authorities[] = {"/etc/ssl/certs/ca-certificates.crt",
+                                                 "/etc/pki/tls/certs/ca-bundle.crt",
+                                                 "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
+
+static uint8_t *read_authorities(const struct config *config, size_t *size) {
+  if (config->authorities) return read_named("OUTBOARD_CA", config->authorities, size);
+  for (unsigned i = 0; i < sizeof system_authorities / sizeof *system_authorities; i++) {
+    uint8_t *bytes = read_file(system_authorities[i], size);
+    if (bytes) return bytes;
+  }
+  log_error(
+      "this system has no file of authorities to know a server by. Name one with OUTBOARD_CA, "
+      "as the server's own certificate, or install the package ca-certificates");
+  return NULL;
+}
+
+// ---- the handshake -----------------------------------------------------------------------------
+
+static void explain(int failure, const struct server_name *server, const struct config *config) {
+  char now[32] = "";
+  const time_t seconds = time(NULL);
+  struct tm parts;
+  if (gmtime_r(&seconds, &parts)) strftime(now, sizeof now, "%Y-%m-%d %H:%M:%S UTC", &parts);
+  const char *host = server->host, *port = server->port;
+  const char *authorities = config->authorities ? config->authorities : "this system's authorities";
+  switch (failure) {
+    case OUTBOARD_TLS_CLOSED:
+      log_error("tls://%s:%s has ended the connection. See the server's log", host, port);
+      return;
+    case OUTBOARD_TLS_NOT_TLS:
+      log_error(
+          "what answers at %s:%s speaks no TLS. Name the server's --tls-listen, or leave tls:// "
+          "away",
+          host, port);
+      return;
+    case OUTBOARD_TLS_OLD:
+      log_error(
+          "what answers at %s:%s does not speak TLS 1.3, and nothing older is spoken here. Is it "
+          "an Outboard server, and nothing in between that ends TLS?",
+          host, port);
+      return;
+    case OUTBOARD_TLS_EXPIRED:
+      log_error(
+          "the certificate of tls://%s:%s has expired: here it is %s. Give the server a new one, "
+          "or set this machine's clock",
+          host, port, now);
+      return;
+    case OUTBOARD_TLS_NOT_YET:
+      log_error(
+          "the certificate of tls://%s:%s is not valid yet: here it is %s. Set this machine's "
+          "clock, or the one where the certificate was made",
+          host, port, now);
+      return;
+    case OUTBOARD_TLS_WRONG_NAME:
+      log_error(
+          "the certificate of tls://%s:%s is not of %s. Name the server as its certificate does, "
+          "or give it one with that name (subjectAltName)",
+          host, port, host);
+      return;
+    case OUTBOARD_TLS_UNKNOWN:
+      log_error(
+          "the certificate of tls://%s:%s is signed by nobody in %s. Name the authority's file, or "
+          "the server's own certificate, with OUTBOARD_CA",
+          host, port, authorities);
+      return;
+    case OUTBOARD_TLS_BAD_SERVER:
+      log_error("the certificate of tls://%s:%s is no server's. Give the server another one", host,
+                port);
+      return;
+    case OUTBOARD_TLS_BAD_HOST:
+      log_error(
+          "tls://%s:%s: that is no name that a certificate could have. Name the server by letters, "
+          "digits, dashes and dots, or by its address",
+          host, port);
+      return;
+    case OUTBOARD_TLS_NO_AUTHORITY:
+      log_error("%s holds no certificate that can be read. Name a file in PEM with OUTBOARD_CA",
+                authorities);
+      return;
+    case OUTBOARD_TLS_BAD_CERTIFICATE:
+      log_error("OUTBOARD_CERT=\"%s\" holds no certificates that can be used. Name a file in PEM",
+                config->certificate);
+      return;
+    case OUTBOARD_TLS_BAD_KEY:
+      log_error("OUTBOARD_KEY=\"%s\" holds no key. Name a file in PEM, without a password",
+                config->key);
+      return;
+    case OUTBOARD_TLS_BAD_PAIR:
+      log_error(
+          "OUTBOARD_CERT=\"%s\" and OUTBOARD_KEY=\"%s\" do not belong together. Name the "
+          "certificate of that key",
+          config->certificate, config->key);
+      return;
+    default:
+      if (failure >= OUTBOARD_TLS_ALERT)
+        log_error(
+            "tls://%s:%s refuses: alert %d of TLS. Where that is about a certificate, see "
+            "OUTBOARD_CERT and OUTBOARD_KEY, and the server's --tls-client-ca and log",
+            host, port, failure - OUTBOARD_TLS_ALERT);
+      else
+        log_error("no connection to tls://%s:%s: failure %d of TLS. See the server's log", host,
+                  port, failure);
+  }
+}
+
+// A compiler would leave a memset away whose result nobody reads.
+static void forget(uint8_t *secret, size_t size) {
+  volatile uint8_t *at = secret;
+  for (size_t i = 0; i < size; i++) at[i] = 0;
+}
+
+// 0, or a failure that has been explained: -1.
+static int begin(struct tls *tls, const struct server_name *server, const struct config *config) {
+  struct outboard_tls_client client = {
+      .host = {(const uint8_t *)server->host, strlen(server->host)}, .now = (uint64_t)time(NULL)};
+  uint8_t *authorities = NULL, *certificate = NULL, *key = NULL;
+  int result = -1;
+  if (!(authorities = read_authorities(config, &client.authorities.size))) goto end;
+  if (config->certificate) {
+    certificate = read_named("OUTBOARD_CERT", config->certificate, &client.certificate.size);
+    if (!certificate) goto end;
+    key = read_named("OUTBOARD_KEY", config->key, &client.key.size);
+    if (!key) goto end;
+    client.certificate.at = certificate, client.key.at = key;
+    // An empty file is not the same as none.
+    if (!client.certificate.size) {
+      explain(OUTBOARD_TLS_BAD_CERTIFICATE, server, config);
+      goto end;
+    }
+  }
+  client.authorities.at = authorities;
+  result = outboard_tls_begin(&client, &tls->connection);
+  if (result) explain(result, server, config), result = -1;
+end:
+  if (key) forget(key, client.key.size);
+  free(authorities), free(certificate), free(key);
+  return result;
+}
+
+// 0, or an errno value.
+static int shake_hands(struct tls *tls, int fd, const struct server_name *server,
+                       const struct config *config, int64_t deadline) {
+  for (;;) {
+    struct outboard_tls_shake shake;
+    int failure = outboard_tls_shake(tls->connection, tls->in + tls->begin, tls->end - tls->begin,
+                                     tls->out, sizeof tls->out, &shake);
+    tls->begin += shake.used;
+    int64_t left = deadline - clock_ms();
+    int error = dial_write(fd, NULL, tls->out, shake.made, left > 1 ? (int)left : 1);
+    if (failure) {
+      explain(failure, server, config);
+      return EPROTO;
+    }
+    if (!error && shake.done) return 0;
+    if (!error && tls->begin) {
+      memmove(tls->in, tls->in + tls->begin, tls->end - tls->begin);
+      tls->end -= tls->begin;
+      tls->begin = 0;
+    }
+    if (!error && tls->end == sizeof tls->in) error = EMSGSIZE;
+    if (!error) error = wait_for(fd, POLLIN, deadline);
+    if (error == EINTR) return error;
+    if (!error) {
+      ssize_t got = recv(fd, tls->in + tls->end, sizeof tls->in - tls->end, MSG_DONTWAIT);
+      if (got > 0) tls->end += (size_t)got;
+      if (got < 0 && errno != EAGAIN && errno != EINTR) error = errno;
+      if (got == 0) {
+        explain(OUTBOARD_TLS_CLOSED, server, config);
+        return ECONNRESET;
+      }
+    }
+    if (error) {
+      log_error("no TLS with %s:%s: %s. Is its --tls-listen there?", server->host, server->port,
+                strerror(error));
+      return error;
+    }
+  }
+}
+
+struct tls *tls_open(int fd, const struct server_name *server, const struct config *config,
+                     int64_t deadline, int *error) {
+  struct tls *tls =
+      mmap(NULL, sizeof *tls, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (tls == MAP_FAILED) {
+    *error = errno;
+    log_error("there is no memory for TLS: %s", strerror(errno));
+    return NULL;
+  }
+  *error = begin(tls, server, config) ? EPROTO : shake_hands(tls, fd, server, config, deadline);
+  if (!*error) return tls;
+  tls_close(tls);
+  return NULL;
+}
+
+void tls_close(struct tls *tls) {
+  if (!tls) return;
+  outboard_tls_end(tls->connection);
+  munmap(tls, sizeof *tls);
+}
+
+// ---- records -----------------------------------------------------------------------------------
+
+// What is the program's is copied by the kernel, which says where it cannot be read.
+static _Bool copy(uint8_t *to, const struct iovec *from, size_t size, _Bool ours) {
+  struct iovec target = {to, size}, source = {from->iov_base, size};
+  ssize_t copied = ours ? -1 : process_vm_readv(getpid(), &target, 1, &source, 1, 0);
+  if (copied == (ssize_t)size) return 1;
+  // Sandboxes forbid it.
+  if (ours || (copied < 0 && errno != EFAULT)) {
+    memcpy(to, from->iov_base, size);
+    return 1;
+  }
+  const size_t there = copied < 0 ? 0 : (size_t)copied;
+  memset(to + there, 0, size - there);
+  return 0;
+}
+
+const uint8_t *tls_seal(struct tls *tls, struct iovec **parts, int *count, const void *ours,
+                        _Bool *unreadable, size_t *size) {
+  uint8_t *at = tls->out + outboard_tls_update(tls->connection, tls->out);
+  for (int records = 0; records < OUT_RECORDS && *count; records++) {
+    uint8_t *content = at + OUTBOARD_TLS_HEADER;
+    size_t have = 0;
+    while (*count && have < OUTBOARD_TLS_CONTENT) {
+      struct iovec *part = *parts;
+      size_t piece = OUTBOARD_TLS_CONTENT - have;
+      if (piece > part->iov_len) piece = part->iov_len;
+      if (!copy(content + have, part, piece, part->iov_base == ours)) *unreadable = 1;
+      have += piece;
+      if (part->iov_base == ours) ours = (char *)ours + piece;
+      part->iov_base = (char *)part->iov_base + piece;
+      part->iov_len -= piece;
+      if (!part->iov_len) ++*parts, --*count;
+    }
+    size_t record = outboard_tls_seal(tls->connection, at, have);
+    if (!record) {
+      *size = 0;
+      return tls->out;
+    }
+    at += record;
+  }
+  *size = (size_t)(at - tls->out);
+  return tls->out;
+}
+
+static void fail(struct tls *tls, int failure) {
+  if (failure >= OUTBOARD_TLS_ALERT) {
+    log_error(
+        "the server has ended TLS with alert %d. Where that is about a certificate, see "
+        "OUTBOARD_CERT and OUTBOARD_KEY, and the server's --tls-client-ca and log",
+        failure - OUTBOARD_TLS_ALERT);
+    tls->failed = ECONNABORTED;
+  } else {
+    log_error(
+        "what came is not what the server has sent: a record of TLS was changed, cut, left out or "
+        "sent twice on the way. Look for what is in between, and start the program again");
+    tls->failed = EBADMSG;
+  }
+}
+
+_Bool tls_has(const struct tls *tls) {
+  return !tls->failed && (tls->content.size ||
+                          outboard_tls_has_record(tls->in + tls->begin, tls->end - tls->begin));
+}
+
+ssize_t tls_receive(struct tls *tls, int fd, int flags, const uint8_t **at) {
+  for (;;) {
+    if (tls->content.size) {
+      *at = tls->content.at;
+      return (ssize_t)tls->content.size;
+    }
+    if (tls->failed) {
+      errno = tls->failed;
+      return -1;
+    }
+    int failure = outboard_tls_open(tls->connection, tls->in + tls->begin, tls->end - tls->begin,
+                                    &tls->content);
+    tls->begin += tls->content.used;
+    if (failure == OUTBOARD_TLS_CLOSED) return 0;
+    if (failure) {
+      fail(tls, failure);
+      continue;
+    }
+    if (tls->content.used) continue;
+    // The rest of a record has room behind what is there of it.
+    if (tls->begin == tls->end || sizeof tls->in - tls->begin < OUTBOARD_TLS_RECORD) {
+      memmove(tls->in, tls->in + tls->begin, tls->end - tls->begin);
+      tls->end -= tls->begin;
+      tls->begin = 0;
+    }
+    ssize_t got = recv(fd, tls->in + tls->end, sizeof tls->in - tls->end, flags);
+    if (got <= 0) return got;
+    tls->end += (size_t)got;
+  }
+}
+
+void tls_took(struct tls *tls, size_t size) {
+  tls->content.at += size;
+  tls->content.size -= size;
+}

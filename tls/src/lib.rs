@@ -1,0 +1,281 @@
+//! TLS 1.3 of a client, for C: include/outboard_tls.h says what each function does.
+#![no_std]
+extern crate alloc;
+
+mod handshake;
+mod memory;
+mod record;
+mod trust;
+
+use alloc::boxed::Box;
+use core::cell::UnsafeCell;
+use core::slice;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use rustls::client::UnbufferedClientConnection;
+
+use handshake::{Identity, Kernel};
+use record::{Keys, Opened, ALERT, DATA, HANDSHAKE, HEADER, OVERHEAD};
+
+/// Numbers of `enum outboard_tls_failure`; an alert's are 256 and its own.
+#[derive(Clone, Copy)]
+pub enum Failure {
+    Closed,
+    Damaged,
+    NotTls,
+    Old,
+    Expired,
+    NotValidYet,
+    WrongName,
+    UnknownIssuer,
+    BadServerCertificate,
+    BadHost,
+    BadAuthorities,
+    BadCertificate,
+    BadKey,
+    BadPair,
+    Other,
+    Alert(u8),
+}
+
+impl Failure {
+    fn number(self) -> i32 {
+        match self {
+            Failure::Closed => 1,
+            Failure::Damaged => 2,
+            Failure::NotTls => 3,
+            Failure::Old => 4,
+            Failure::Expired => 5,
+            Failure::NotValidYet => 6,
+            Failure::WrongName => 7,
+            Failure::UnknownIssuer => 8,
+            Failure::BadServerCertificate => 9,
+            Failure::BadHost => 10,
+            Failure::BadAuthorities => 11,
+            Failure::BadCertificate => 12,
+            Failure::BadKey => 13,
+            Failure::BadPair => 14,
+            Failure::Other => 15,
+            Failure::Alert(number) => 256 + i32::from(number),
+        }
+    }
+}
+
+/// One direction is one thread's at a time, and both may be used at once; what they share is under a lock.
+pub struct Tls {
+    handshake: Option<UnbufferedClientConnection>,
+    sending: UnsafeCell<Option<Keys>>,
+    receiving: UnsafeCell<Option<Keys>>,
+    kernel: UnsafeCell<Option<Kernel>>,
+    locked: AtomicBool,
+    update_wanted: AtomicBool,
+}
+
+/// Keys of AES-GCM are good for 2^24.5 full records (RFC 8446, 5.5).
+const RECORDS_MAX: u64 = 1 << 23;
+
+impl Tls {
+    /// Keys are changed every 128 GiB, so a wait is next to none.
+    fn with_kernel<T>(&self, act: impl FnOnce(&mut Option<Kernel>) -> T) -> T {
+        while self.locked.swap(true, Ordering::Acquire) {
+            core::hint::spin_loop();
+        }
+        let result = act(unsafe { &mut *self.kernel.get() });
+        self.locked.store(false, Ordering::Release);
+        result
+    }
+}
+
+#[repr(C)]
+pub struct Bytes {
+    at: *const u8,
+    size: usize,
+}
+
+impl Bytes {
+    unsafe fn get(&self) -> &[u8] {
+        if self.size == 0 {
+            return &[];
+        }
+        slice::from_raw_parts(self.at, self.size)
+    }
+}
+
+#[repr(C)]
+pub struct Client {
+    host: Bytes,
+    authorities: Bytes,
+    certificate: Bytes,
+    key: Bytes,
+    now: u64,
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_begin(client: &Client, tls: &mut *mut Tls) -> i32 {
+    let (certificate, key) = (client.certificate.get(), client.key.get());
+    let identity = (!certificate.is_empty()).then_some(Identity { certificate, key });
+    match handshake::begin(client.host.get(), client.authorities.get(), identity, client.now) {
+        Ok(connection) => {
+            *tls = Box::into_raw(Box::new(Tls {
+                handshake: Some(connection),
+                sending: UnsafeCell::new(None),
+                receiving: UnsafeCell::new(None),
+                kernel: UnsafeCell::new(None),
+                locked: AtomicBool::new(false),
+                update_wanted: AtomicBool::new(false),
+            }));
+            0
+        }
+        Err(failure) => failure.number(),
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_end(tls: *mut Tls) {
+    if !tls.is_null() {
+        drop(Box::from_raw(tls));
+    }
+}
+
+#[repr(C)]
+pub struct Shake {
+    used: usize,
+    made: usize,
+    done: bool,
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_shake(
+    tls: &mut Tls,
+    incoming: *mut u8,
+    size: usize,
+    outgoing: *mut u8,
+    room: usize,
+    shake: &mut Shake,
+) -> i32 {
+    *shake = Shake { used: 0, made: 0, done: false };
+    let Some(mut connection) = tls.handshake.take() else { return Failure::Other.number() };
+    let incoming = slice::from_raw_parts_mut(incoming, size);
+    let outgoing = slice::from_raw_parts_mut(outgoing, room);
+    let step = handshake::step(&mut connection, incoming, outgoing);
+    (shake.used, shake.made) = (step.used, step.made);
+    match step.done {
+        Err(failure) => return failure.number(),
+        Ok(false) => {
+            tls.handshake = Some(connection);
+            return 0;
+        }
+        Ok(true) => shake.done = true,
+    }
+    let Some((secrets, kernel)) = handshake::end(connection) else { return Failure::Other.number() };
+    *tls.sending.get_mut() = Keys::new(secrets.tx);
+    *tls.receiving.get_mut() = Keys::new(secrets.rx);
+    *tls.kernel.get_mut() = Some(kernel);
+    let there = tls.sending.get_mut().is_some() && tls.receiving.get_mut().is_some();
+    if there {
+        0
+    } else {
+        Failure::Other.number()
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_seal(tls: &Tls, record: *mut u8, size: usize) -> usize {
+    let Some(keys) = &mut *tls.sending.get() else { return 0 };
+    let record = slice::from_raw_parts_mut(record, size + OVERHEAD);
+    keys.seal(DATA, record).map_or(0, |()| size + OVERHEAD)
+}
+
+/// handshake type 24, of one byte: whether the other side is asked to do the same.
+const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
+const KEY_UPDATE_WANTED: [u8; 5] = [24, 0, 0, 1, 1];
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_update(tls: &Tls, record: *mut u8) -> usize {
+    let Some(keys) = &mut *tls.sending.get() else { return 0 };
+    let wanted = tls.update_wanted.swap(false, Ordering::Relaxed);
+    if !wanted && keys.sequence() < RECORDS_MAX {
+        return 0;
+    }
+    let size = KEY_UPDATE.len() + OVERHEAD;
+    let record = slice::from_raw_parts_mut(record, size);
+    record[HEADER..HEADER + KEY_UPDATE.len()].copy_from_slice(&KEY_UPDATE);
+    if keys.seal(HANDSHAKE, record).is_none() {
+        return 0;
+    }
+    let next = tls.with_kernel(|kernel| kernel.as_mut()?.update_tx_secret().ok());
+    // Without keys nothing is sent any more.
+    *tls.sending.get() = next.and_then(Keys::new);
+    size
+}
+
+#[repr(C)]
+pub struct Content {
+    used: usize,
+    at: *const u8,
+    size: usize,
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_open(
+    tls: &Tls,
+    bytes: *mut u8,
+    size: usize,
+    content: &mut Content,
+) -> i32 {
+    *content = Content { used: 0, at: bytes, size: 0 };
+    let Some(keys) = &mut *tls.receiving.get() else { return Failure::Damaged.number() };
+    let bytes = slice::from_raw_parts_mut(bytes, size);
+    match keys.open(bytes) {
+        Opened::Part => 0,
+        Opened::Damaged => {
+            *tls.receiving.get() = None;
+            Failure::Damaged.number()
+        }
+        Opened::Record { size, of, end } => {
+            content.used = size;
+            let inside = &bytes[HEADER..end];
+            match (of, inside) {
+                (DATA, _) => {
+                    (content.at, content.size) = (inside.as_ptr(), inside.len());
+                    0
+                }
+                (ALERT, [_, 0]) => Failure::Closed.number(),
+                (ALERT, [_, alert]) => Failure::Alert(*alert).number(),
+                (HANDSHAKE, _) if take_messages(tls, inside) => 0,
+                _ => {
+                    *tls.receiving.get() = None;
+                    Failure::Damaged.number()
+                }
+            }
+        }
+    }
+}
+
+/// Tickets, which are let be, and changes of keys, each of which is the last of its record. False: anything else.
+unsafe fn take_messages(tls: &Tls, mut messages: &[u8]) -> bool {
+    const NEW_SESSION_TICKET: u8 = 4;
+    while let [kind, high, middle, low, rest @ ..] = messages {
+        if messages == KEY_UPDATE || messages == KEY_UPDATE_WANTED {
+            let next = tls.with_kernel(|kernel| kernel.as_mut()?.update_rx_secret().ok());
+            *tls.receiving.get() = next.and_then(Keys::new);
+            tls.update_wanted.fetch_or(messages == KEY_UPDATE_WANTED, Ordering::Relaxed);
+            return true;
+        }
+        let size = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
+        if *kind != NEW_SESSION_TICKET || size > rest.len() {
+            return false;
+        }
+        messages = &rest[size..];
+    }
+    messages.is_empty()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_has_record(bytes: *const u8, size: usize) -> bool {
+    match Keys::measure(slice::from_raw_parts(bytes, size)) {
+        // Opening says what is wrong.
+        None => true,
+        Some(record) => record != 0 && record <= size,
+    }
+}

@@ -1,0 +1,105 @@
+//! Records of TLS 1.3 (RFC 8446, section 5) once hands are shaken: sealed and opened in place, without allocation.
+use ring::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM, AES_256_GCM, CHACHA20_POLY1305};
+use rustls::ConnectionTrafficSecrets;
+
+/// Of a record: type, version, length.
+pub const HEADER: usize = 5;
+/// What a record has beside its content: the header, the content's type, the tag.
+pub const OVERHEAD: usize = HEADER + 1 + 16;
+pub const CONTENT_MAX: usize = 1 << 14;
+/// Of what follows a header (5.2).
+const SEALED_MAX: usize = CONTENT_MAX + 256;
+
+pub const ALERT: u8 = 21;
+pub const HANDSHAKE: u8 = 22;
+pub const DATA: u8 = 23;
+
+/// One direction's key, and how many records it has sealed or opened.
+pub struct Keys {
+    key: LessSafeKey,
+    iv: [u8; 12],
+    sequence: u64,
+}
+
+pub enum Opened {
+    /// More bytes are needed.
+    Part,
+    /// A whole record: how long it is, what its content is, and where that ends (it begins behind the header).
+    Record { size: usize, of: u8, end: usize },
+    /// Not a record of this connection's other side, or not the next one.
+    Damaged,
+}
+
+impl Keys {
+    pub fn new((sequence, secrets): (u64, ConnectionTrafficSecrets)) -> Option<Keys> {
+        let (algorithm, key, iv) = match secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
+            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
+            _ => return None,
+        };
+        let key = LessSafeKey::new(UnboundKey::new(algorithm, key.as_ref()).ok()?);
+        Some(Keys { key, iv: iv.as_ref().try_into().ok()?, sequence })
+    }
+
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// For the next record: no number is ever used twice.
+    fn nonce(&mut self) -> Option<Nonce> {
+        let mut nonce = self.iv;
+        for (byte, number) in nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()) {
+            *byte ^= number;
+        }
+        self.sequence = self.sequence.checked_add(1)?;
+        Some(Nonce::assume_unique_for_key(nonce))
+    }
+
+    /// Makes a record of what lies behind the header's place; `record` is as long as it will be.
+    pub fn seal(&mut self, of: u8, record: &mut [u8]) -> Option<()> {
+        let sealed = record.len().checked_sub(HEADER)?;
+        let content = record.len().checked_sub(OVERHEAD)?;
+        if content > CONTENT_MAX {
+            return None;
+        }
+        let length = (sealed as u16).to_be_bytes();
+        let header = [DATA, 3, 3, length[0], length[1]];
+        record[..HEADER].copy_from_slice(&header);
+        record[HEADER + content] = of;
+        let nonce = self.nonce()?;
+        let (plain, tag) = record[HEADER..].split_at_mut(content + 1);
+        let made = self.key.seal_in_place_separate_tag(nonce, Aad::from(header), plain).ok()?;
+        tag.copy_from_slice(made.as_ref());
+        Some(())
+    }
+
+    /// How long the record at the start of `bytes` is; `None` where that is none, 0 where the header is not all there.
+    pub fn measure(bytes: &[u8]) -> Option<usize> {
+        if bytes.len() < HEADER {
+            return Some(0);
+        }
+        let sealed = usize::from(u16::from_be_bytes([bytes[3], bytes[4]]));
+        (bytes[0] == DATA && (17..=SEALED_MAX).contains(&sealed)).then_some(HEADER + sealed)
+    }
+
+    /// Opens the record at the start of `bytes`, in place.
+    pub fn open(&mut self, bytes: &mut [u8]) -> Opened {
+        let size = match Keys::measure(bytes) {
+            None => return Opened::Damaged,
+            Some(size) if size == 0 || size > bytes.len() => return Opened::Part,
+            Some(size) => size,
+        };
+        let (header, sealed) = bytes[..size].split_at_mut(HEADER);
+        let Some(nonce) = self.nonce() else { return Opened::Damaged };
+        let Ok(plain) = self.key.open_in_place(nonce, Aad::from(&*header), sealed) else {
+            return Opened::Damaged;
+        };
+        // Zeros pad it, and the last byte that is none is the content's type.
+        let Some(end) = plain.iter().rposition(|&byte| byte != 0) else { return Opened::Damaged };
+        if end > CONTENT_MAX {
+            return Opened::Damaged;
+        }
+        Opened::Record { size, of: plain[end], end: HEADER + end }
+    }
+}

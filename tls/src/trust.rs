@@ -1,0 +1,95 @@
+//! Whom a client believes.
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use webpki::{EndEntityCert, KeyUsage};
+
+/// The usual check of chain, time and name, and beside it: a server's certificate that is itself among the authorities
+/// is believed as it is. `openssl req -x509` makes such ones, which say that they are an authority's and would be
+/// refused as a server's.
+#[derive(Debug)]
+pub struct Trust {
+    usual: Arc<WebPkiServerVerifier>,
+    named: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+}
+
+/// Certificates in PEM, of which those that cannot be read are left out: systems have some.
+/// `None` where there is no other.
+pub fn trust(authorities: &[u8], provider: &Arc<CryptoProvider>) -> Option<Arc<Trust>> {
+    let named: Vec<_> = CertificateDer::pem_slice_iter(authorities).flatten().collect();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(named.iter().cloned());
+    let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let usual = usual.build().ok()?;
+    Some(Arc::new(Trust { usual, named, provider: provider.clone() }))
+}
+
+impl Trust {
+    /// What is wrong with it is that it says that it is an authority's, and nothing else. (Its time is looked at
+    /// before that.)
+    fn is_only_an_authoritys(&self, server: &CertificateDer<'_>, now: UnixTime) -> bool {
+        let Ok(certificate) = EndEntityCert::try_from(server) else { return false };
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        let usage = KeyUsage::server_auth();
+        let checked = certificate.verify_for_usage(algorithms, &[], &[], now, usage, None, None);
+        matches!(checked, Err(webpki::Error::CaUsedAsEndEntity))
+    }
+}
+
+impl ServerCertVerifier for Trust {
+    fn verify_server_cert(
+        &self,
+        server: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let usual = self.usual.verify_server_cert(server, others, name, ocsp, now);
+        if !matches!(usual, Err(Error::InvalidCertificate(CertificateError::Other(_)))) {
+            return usual;
+        }
+        if !self.is_only_an_authoritys(server, now) {
+            return usual;
+        }
+        let wrong_by = |what| Err(Error::InvalidCertificate(what));
+        if !self.named.iter().any(|named| named.as_ref() == server.as_ref()) {
+            return wrong_by(CertificateError::UnknownIssuer);
+        }
+        let certificate = EndEntityCert::try_from(server);
+        match certificate.and_then(|it| it.verify_is_valid_for_subject_name(name)) {
+            Ok(()) => Ok(ServerCertVerified::assertion()),
+            Err(_) => wrong_by(CertificateError::NotValidForName),
+        }
+    }
+
+    // TLS 1.2 is not compiled in, so this is never asked for.
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::HandshakeNotComplete)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.usual.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.usual.supported_verify_schemes()
+    }
+}
