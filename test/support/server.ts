@@ -11,6 +11,8 @@ import { cli } from './paths.js';
 export interface TestServer {
   /** HOST:PORT, for OUTBOARD_SERVER. */
   address: string;
+  /** tls://HOST:PORT, with `--tls-listen` behind the first one; else null. */
+  tlsAddress: string | null;
   process: ChildProcess;
   /** What it logged so far, one JSON object per line. */
   log(): string;
@@ -74,11 +76,16 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     rmSync(modules, { recursive: true });
     return how;
   });
+  let tlsAddress: string | null = null;
+  const tls = args.includes('--tls-listen');
   const address = await new Promise<string>((resolve, reject) => {
+    let first: string | undefined;
     const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
     lines.on('line', (line) => {
       const [, found] = /^listening on (.+)$/.exec(line) ?? [];
-      if (found) resolve(found);
+      if (found?.startsWith('tls://')) tlsAddress = found;
+      else first ??= found;
+      if (first && (tlsAddress || !tls)) resolve(first);
     });
     child.once('exit', (code) => reject(new Error(`the server ended with ${code}:\n${log}`)));
   });
@@ -95,6 +102,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
   let ends = 0;
   return {
     address,
+    tlsAddress,
     process: child,
     log: read,
     logged: (wanted) => until(() => wanted.test(log), `${wanted}`),

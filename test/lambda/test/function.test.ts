@@ -6,11 +6,12 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } f
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
+import { authority, serverFiles } from '../../../monitor/test/support/certificates.js';
 import { which } from '../../../scripts/setup/command.mjs';
 import { noCleanRoot } from '../../package/clean-root.js';
 import { mustRun, noTools } from '../../package/machine.js';
-import { build, root } from '../../support/paths.js';
-import { startServer } from '../../support/server.js';
+import { build, noTls, root } from '../../support/paths.js';
+import { startServer, type TestServer } from '../../support/server.js';
 import { Lambda } from '../environment.js';
 import { Output } from '../output.js';
 
@@ -30,6 +31,12 @@ const narrow = noCleanRoot()
         ' mount -t tmpfs -o ro none /dev/shm && exec "$@"',
       'sh',
     ];
+
+function certificates(): { ca: string; cert: string; key: string } {
+  const ours = authority(folder, 'authority');
+  const { cert, key } = serverFiles(ours, null);
+  return { ca: ours.ca, cert: cert ?? '', key: key ?? '' };
+}
 
 async function packed(out: string): Promise<string> {
   const script = path.join(root, 'scripts', 'package-lambda.mjs');
@@ -67,7 +74,11 @@ interface Environment {
 }
 
 /** As Lambda starts one: extensions, then the runtime; each with the function's variables. */
-async function environment(t: Test, address: string): Promise<Environment> {
+async function environment(
+  t: Test,
+  address: string,
+  variables: Record<string, string> = {},
+): Promise<Environment> {
   const lambda = new Lambda();
   const env = {
     PATH: process.env['PATH'],
@@ -78,6 +89,7 @@ async function environment(t: Test, address: string): Promise<Environment> {
     OUTBOARD_CONNECT_TIMEOUT: '5',
     OUTBOARD_LOG: 'info',
     PYTHONDONTWRITEBYTECODE: '1',
+    ...variables,
   };
   const output = new Output();
   const begin = (argv: string[]): ChildProcess => {
@@ -118,11 +130,14 @@ async function environment(t: Test, address: string): Promise<Environment> {
   };
 }
 
-t.test('a function', { skip }, async (t) => {
-  const args = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '1'];
-  const server = await startServer({ args: [...args, '--idle-timeout', '1'] });
-  t.teardown(() => server.stop());
-  const one = await environment(t, server.address);
+/** Invocations of a function whose environments reach the server so. */
+async function functionIsRight(
+  t: Test,
+  server: TestServer,
+  address: string,
+  variables: Record<string, string> = {},
+) {
+  const one = await environment(t, address, variables);
   const double = { values: [1, 2.5, -3], factor: 2 };
   const doubled = { values: [2, 5, -6], device: /./ };
   t.match(await one.invoke(double), { ...doubled, calls: 1 }, 'cold');
@@ -131,7 +146,7 @@ t.test('a function', { skip }, async (t) => {
   await server.rested();
 
   one.signal('SIGSTOP');
-  const other = await environment(t, server.address);
+  const other = await environment(t, address, variables);
   t.match(await other.invoke(double), { ...doubled, calls: 1 }, 'the one slot is free meanwhile');
   one.signal('SIGCONT');
   t.match(await one.invoke(double), { ...doubled, calls: 3 }, 'frozen and thawed');
@@ -160,6 +175,25 @@ t.test('a function', { skip }, async (t) => {
   t.equal(await one.shutDown(), 0);
   t.match(await other.invoke(double), { ...doubled, calls: 2 }, 'others are as they were');
   t.equal(await other.shutDown(), 0);
+}
+
+const args = [
+  ...['--device', 'software', '--gpus', '1', '--servers-per-gpu', '1'],
+  ...['--idle-timeout', '1'],
+];
+
+t.test('a function', { skip }, async (t) => {
+  const server = await startServer({ args });
+  t.teardown(() => server.stop());
+  await functionIsRight(t, server, server.address);
+});
+
+t.test('a function by TLS', { skip: skip || noTls }, async (t) => {
+  const { ca, cert, key } = certificates();
+  const tls = ['--tls-listen', '127.0.0.1:0', '--tls-cert', cert, '--tls-key', key];
+  const server = await startServer({ args: [...args, ...tls] });
+  t.teardown(() => server.stop());
+  await functionIsRight(t, server, server.tlsAddress ?? '', { OUTBOARD_CA: ca });
 });
 
 t.test('a server that is not there', { skip }, async (t) => {
