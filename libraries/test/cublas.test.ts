@@ -31,11 +31,8 @@ const natively = (args: string[]) =>
     args,
     env: { ...folders(path.dirname(softwareDevice), real ?? ''), ...capability },
   });
-const serve = (libraries: string) =>
-  startServer({
-    args: [...few, '--module-memory', '512M', '--libraries', libraries],
-    env: capability,
-  });
+const serve = (libraries: string, more: string[] = []) =>
+  startServer({ args: [...few, '--libraries', libraries, ...more], env: capability });
 
 t.test('results are the same, and cost less', { skip }, async (t) => {
   const server = await serve(real ?? '');
@@ -64,7 +61,8 @@ t.test('every function does what the real one does', { skip }, async (t) => {
 });
 
 t.test('what is wrong is answered as the real one does', { skip }, async (t) => {
-  const server = await serve(real ?? '');
+  // It has a second handle for a while.
+  const server = await serve(real ?? '', ['--module-memory', '512M']);
   t.teardown(() => server.stop());
   const here = await natively(['bad']);
   const ours = await remoted(program, server.address, withOurs(['bad']));
@@ -73,6 +71,18 @@ t.test('what is wrong is answered as the real one does', { skip }, async (t) => 
   t.same(said(ours.stdout), said(here.stdout), ours.stderr + server.log());
   const again = await remoted(program, server.address, withOurs(['few']));
   t.equal(again.code, 0, 'and the server serves the next one');
+});
+
+t.test('a slot has memory for one handle, and modules leave some for more', { skip }, async (t) => {
+  for (const [more, status] of [
+    [[], 3],
+    [['--module-memory', '512M'], 0],
+  ] as const) {
+    const server = await serve(real ?? '', [...more]);
+    const ours = await remoted(program, server.address, withOurs(['handles']));
+    t.equal(ours.stdout, `a second handle: ${status}\n`, ours.stderr + server.log());
+    await server.stop();
+  }
 });
 
 t.test('a server without cuBLAS says so', async (t) => {

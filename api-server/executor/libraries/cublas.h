@@ -63,7 +63,8 @@ struct CublasHandle {
   void *object = nullptr;
   CUstream stream = nullptr;
   uint32_t mode = LIBRARY_MODE_HOST;
-  uint64_t bytes = 0;  // of the device's memory that it took
+  uint64_t bytes = 0;     // of the device's memory that it took of what the session's modules may
+  bool is_slots = false;  // its memory is its slot's
   // While a call of it is carried out beside the leader, nobody else may use it.
   std::atomic<bool> busy{false};
 };

@@ -38,6 +38,8 @@ bool Session::still_has(Hindrance hindrance) const {
       return !graphs_.empty();
     case Hindrance::kLinks:
       return !links_.empty();
+    case Hindrance::kLibraries:
+      return !libraries_.empty();
     case Hindrance::kMemoryPieces:
       return memory_.has_pieces();
     case Hindrance::kMappedHostMemory:

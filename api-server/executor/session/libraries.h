@@ -21,6 +21,8 @@ class Libraries {
 
   // Whether the guest may give a new handle that number.
   bool can_mint(uint64_t handle) const { return handles_.can_mint(handle); }
+  // Whether it has none.
+  bool empty() const { return count_ == 0; }
   // Whether it may have one more.
   bool has_room() const;
   void keep(uint64_t handle, std::shared_ptr<CublasHandle> object);

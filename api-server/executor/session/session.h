@@ -87,8 +87,9 @@ class Session : public std::enable_shared_from_this<Session> {
   Graphs &graphs() { return graphs_; }
   Links &links() { return links_; }
   Libraries &libraries() { return libraries_; }
-  // Gets a handle of cuBLAS for the session, whose memory counts as that of modules does. Returns a
-  // status of cuBLAS. May block; any thread.
+  // Gets a handle of cuBLAS for the session. The memory of one is its slot's; of more it counts as
+  // that of modules does. Waits for handles that are ending. Returns a status of cuBLAS. May block;
+  // any thread but the leader.
   int take_cublas_handle(CublasHandle *handle);
   // Ends one that nobody uses any more, later. Any thread.
   void give_cublas_handle(std::shared_ptr<CublasHandle> handle);
@@ -308,7 +309,11 @@ class Session : public std::enable_shared_from_this<Session> {
   Recipes recipes_;
 
   std::mutex limits_mutex_;
-  std::mutex load_mutex_;  // while a library is loaded and what it takes is measured
+  std::mutex load_mutex_;     // while a library is loaded and what it takes is measured
+  std::mutex handles_mutex_;  // of the next three, and while a handle is made
+  std::condition_variable handle_ended_;
+  unsigned handles_ending_ = 0;
+  bool has_slots_handle_ = false;
   std::atomic<size_t> module_count_{0};
   ImageRoom image_room_;
   bool room_refused_ = false;

@@ -37,8 +37,11 @@ CUresult Session::load_module(std::shared_ptr<const Image> image, Compiling *com
 }
 
 int Session::take_cublas_handle(CublasHandle *handle) {
-  std::lock_guard lock(load_mutex_);
-  const uint64_t bytes = device_->cublas_handle_bytes();
+  std::unique_lock lock(handles_mutex_);
+  // What a handle had that is ending is there for this one.
+  handle_ended_.wait(lock, [this] { return handles_ending_ == 0; });
+  // The slot has had memory for one since before the session.
+  const uint64_t bytes = has_slots_handle_ ? device_->cublas_handle_bytes() : 0;
   if (counters_->module_memory.load() + bytes > module_limit_) {
     log_line(LogLevel::kWarn, id_,
              "a handle of cuBLAS is refused: its " + std::to_string(bytes >> 20) +
@@ -49,6 +52,7 @@ int Session::take_cublas_handle(CublasHandle *handle) {
   int status = kCublasSuccess;
   handle->object = device_->take_cublas_handle(&status);
   if (!handle->object) return status;
+  handle->is_slots = !std::exchange(has_slots_handle_, true);
   handle->bytes = bytes;
   outboard::count(counters_->module_memory, bytes);
   return status;
@@ -56,10 +60,17 @@ int Session::take_cublas_handle(CublasHandle *handle) {
 
 void Session::give_cublas_handle(std::shared_ptr<CublasHandle> handle) {
   if (!handle->object) return;
+  {
+    std::lock_guard lock(handles_mutex_);
+    ++handles_ending_;
+  }
   // It waits for the device.
   run([this, handle] {
     libraries_.cublas()->destroy(handle->object);
     outboard::count(counters_->module_memory, uint64_t{0} - handle->bytes);
+    std::lock_guard lock(handles_mutex_);
+    if (handle->is_slots) has_slots_handle_ = false;
+    if (--handles_ending_ == 0) handle_ended_.notify_all();
   });
 }
 

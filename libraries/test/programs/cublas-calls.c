@@ -301,6 +301,18 @@ static void bad(void) {
   printf("and then it works\n");
 }
 
+// One at a time, again and again; then a second one beside it.
+static void handles(void) {
+  for (int i = 0; i < 5; i++) {
+    MUST(cublasDestroy_v2(handle));
+    MUST(cublasCreate_v2(&handle));
+  }
+  void *second;
+  const int status = cublasCreate_v2(&second);
+  printf("a second handle: %d\n", status);
+  if (!status) MUST(cublasDestroy_v2(second));
+}
+
 int main(int count, char **arguments) {
   if (count < 2) return 2;
   CUdevice device;
@@ -313,6 +325,7 @@ int main(int count, char **arguments) {
   if (!strcmp(arguments[1], "few")) few();
   if (!strcmp(arguments[1], "all")) all(count > 2 ? arguments[2] : "cublas");
   if (!strcmp(arguments[1], "bad")) bad();
+  if (!strcmp(arguments[1], "handles")) handles();
   MUST(cublasDestroy_v2(handle));
   return 0;
 }
