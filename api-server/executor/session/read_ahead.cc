@@ -37,8 +37,8 @@ bool may_wait_for_device(uint16_t op) {
   }
 }
 
-ReadAhead::ReadAhead(ThreadPool &pool, Receiver &receiver, HostFunctions &functions)
-    : receiver_(receiver), functions_(functions), stop_(eventfd(0, EFD_CLOEXEC)) {
+ReadAhead::ReadAhead(ThreadPool &pool, Receiver &receiver, HostFunctions &functions, size_t payload)
+    : receiver_(receiver), functions_(functions), seen_(payload), stop_(eventfd(0, EFD_CLOEXEC)) {
   if (stop_ < 0) {
     done_.set_value();
     return;

@@ -16,7 +16,8 @@ namespace outboard {
 // receiver meanwhile.
 class ReadAhead {
  public:
-  ReadAhead(ThreadPool &pool, Receiver &receiver, HostFunctions &functions);
+  // The next `payload` bytes are not looked at.
+  ReadAhead(ThreadPool &pool, Receiver &receiver, HostFunctions &functions, size_t payload);
   ~ReadAhead();
   ReadAhead(const ReadAhead &) = delete;
   ReadAhead &operator=(const ReadAhead &) = delete;
@@ -27,7 +28,7 @@ class ReadAhead {
 
   Receiver &receiver_;
   HostFunctions &functions_;
-  size_t seen_ = 0;
+  size_t seen_;
   const int stop_;
   std::promise<void> done_;
 };

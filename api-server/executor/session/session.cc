@@ -196,7 +196,11 @@ bool Session::next_frame() {
 bool Session::payload(void *to, size_t length) {
   const size_t padded = payload_left_;
   payload_left_ = 0;
-  if (receiver_.payload(to, length, padded)) return true;
+  if (receiver_.payload(to, length, padded)) {
+    if (std::exchange(ahead_after_payload_, false)) [[unlikely]]
+      read_ahead();
+    return true;
+  }
   end(EndReason::kClosed, "the connection ended in the middle of a payload");
   return false;
 }
@@ -211,7 +215,7 @@ void Session::all_is_taken_up() {
   if (!idle_owed_ || !nothing_comes()) return;
   idle_owed_ = false;
   answers_.idle();
-  gate_.close_current_group();
+  close_group();
 }
 
 // Whether the guest has sent nothing more, nor does so in a moment: what it posted last is often
@@ -230,7 +234,7 @@ bool Session::nothing_comes() {
 void Session::close_group_before_wait(size_t need) {
   size_t there = receiver_.available();
   while (there != 0 && there < need) {
-    if (nothing_comes()) return gate_.close_current_group();
+    if (nothing_comes()) return close_group();
     // What has come may be only a part again; at the end, nothing has.
     if (receiver_.available() == there) return;
     there = receiver_.available();
@@ -273,20 +277,37 @@ void Session::take_up(uint16_t op) {
   count_alone(counters_->commands);
   idle_owed_ = false;
   if (!goes_between_launches(op)) {
-    gate_.close_current_group();
+    close_group();
   } else if (op == WIRE_cuEventRecord || op == WIRE_StreamMark) {
     gate_.tell_all_with_driver();
   }
 }
 
+// Between commands: the open group of launches ends.
+void Session::close_group() {
+  if (loads_.load(std::memory_order_relaxed) != 0 && waits_for_guest()) [[unlikely]]
+    read_ahead(payload_left_);
+  gate_.close_current_group();
+  ahead_.reset();
+}
+
 // A command may have to wait for the device, and so for a function of the guest. While one is
-// pending, another thread reads ahead for its return.
+// pending, another thread reads ahead for its return. So it does while code is loaded: a driver may
+// have that wait for the device, and whatever starts work wait for that. A payload is received
+// before.
 void Session::carry_out(uint16_t op, FrameReader &in) {
-  std::optional<ReadAhead> ahead;
-  if (may_wait_for_device(op) && waits_for_guest()) [[unlikely]]
-    ahead.emplace(threads_, receiver_, host_functions_);
+  const bool may_wait = may_wait_for_device(op) || loads_.load(std::memory_order_relaxed) != 0;
+  if (may_wait && waits_for_guest()) [[unlikely]] {
+    if (payload_left_)
+      ahead_after_payload_ = true;
+    else
+      read_ahead();
+  }
   adopt_variables();
   dispatch(*this, in);
+  if (!ThreadPool::leads()) return;
+  ahead_.reset();
+  ahead_after_payload_ = false;
 }
 
 // Drops the payload that its handler has not received. False when the connection has ended.

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -43,6 +44,7 @@
 #include "session/libraries.h"
 #include "session/objects.h"
 #include "session/pages.h"
+#include "session/read_ahead.h"
 #include "session/recipes.h"
 #include "session/session_options.h"
 #include "session/stacks.h"
@@ -157,7 +159,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // ---- waiting ---------------------------------------------------------------------------------
 
   // The same as those of ThreadPool.
-  bool hand_over() { return threads_.hand_over(); }
+  bool hand_over() {
+    if (ThreadPool::leads()) ahead_.reset();
+    return threads_.hand_over();
+  }
   void run(std::function<void()> job) { threads_.run(std::move(job)); }
 
   // Carry out a driver call that may block, `block`, and answer it. When there is something to wait
@@ -227,6 +232,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // Makes a variable of a module memory that the guest may use.
   void make_reachable(Module *module, const Variable &variable);
   ImageRoom &image_room() { return image_room_; }
+  // How many loads of code are under way (LoadUnderWay).
+  std::atomic<unsigned> &loads() { return loads_; }
   void drop_functions_of(const Module *module);
 
   // Waits for all work, and gives back everything that the session owns (`over`) or all that a
@@ -261,6 +268,10 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t taken_elsewhere() const;
   bool has_room(size_t count, size_t most, const char *what);
   bool waits_for_guest();
+  void read_ahead(size_t payload = 0) {
+    ahead_.emplace(threads_, receiver_, host_functions_, payload);
+  }
+  void close_group();
   bool still_has(Hindrance hindrance) const;
   void call_guest(uint64_t function, uint64_t call, CUresult status);
 
@@ -321,7 +332,10 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t sequence_ = 0;      // how many commands were taken up
   uint64_t posted_count_ = 0;  // how many of them were posted
   size_t payload_left_ = 0;    // bytes of the current frame's payload that are still to be received
-  bool idle_owed_ = false;     // the guest is to be told when all that came is carried out
+  std::optional<ReadAhead> ahead_;    // the leader's
+  bool ahead_after_payload_ = false;  // it is to be made when the payload is there
+  std::atomic<unsigned> loads_{0};
+  bool idle_owed_ = false;           // the guest is to be told when all that came is carried out
   CUresult unclean_ = CUDA_SUCCESS;  // why the device cannot serve another session
   bool worn_ = false;  // it is clean, but its context has limits that cannot be put back
 

@@ -28,7 +28,9 @@ bool eager() {
   return loading && strcmp(loading, "EAGER") == 0;
 }
 
-bool waiting() { return !eager() && strstr(getenv("SOFTWARE_DEVICE_TRAITS"), "waiting"); }
+bool trait(const char *name) { return !eager() && strstr(getenv("SOFTWARE_DEVICE_TRAITS"), name); }
+bool locking() { return trait("locking"); }
+bool waiting() { return locking() || trait("waiting"); }
 
 size_t free_memory() {
   size_t free, total;
@@ -129,6 +131,49 @@ void the_first_use_may_wait_for_the_context(void **) {
   OK(cuLibraryUnload(library));
 }
 
+// While another thread waits for a held stream in the first use of a library.
+void nobody_may_start_work_meanwhile(void **) {
+  CUlibrary library = load();
+  CUcontext context;
+  OK(cuCtxGetCurrent(&context));
+  CUstream held, other;
+  OK(cuStreamCreate(&held, CU_STREAM_NON_BLOCKING));
+  OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  CUdeviceptr memory;
+  OK(cuMemAlloc_v2(&memory, 4));
+  Gate gate;
+  gate.hold(held);
+  std::atomic<bool> opened{false};
+  std::thread loads([&] {
+    OK(cuCtxSetCurrent(context));
+    CUmodule module;
+    OK(cuLibraryGetModule(&module, library));
+  });
+  std::atomic<unsigned> started{0};
+  std::thread works([&] {
+    OK(cuCtxSetCurrent(context));
+    while (!opened) {
+      OK(cuMemsetD32Async(memory, 7, 1, other));
+      OK(cuStreamSynchronize(other));
+      started++;
+    }
+  });
+  // It goes on for as long as anybody looks, or comes to stand.
+  for (unsigned before = ~0u; locking() ? before != started : started < 100;) {
+    before = started;
+    usleep(locking() ? kMoment : 0);
+  }
+  opened = true;
+  gate.open();
+  loads.join();
+  works.join();
+  OK(cuStreamSynchronize(held));
+  OK(cuMemFree_v2(memory));
+  OK(cuStreamDestroy_v2(held));
+  OK(cuStreamDestroy_v2(other));
+  OK(cuLibraryUnload(library));
+}
+
 void the_mode_is_told(void **) {
   CUmoduleLoadingMode mode;
   OK(cuModuleGetLoadingMode(&mode));
@@ -143,6 +188,8 @@ int main() {
       cmocka_unit_test_setup_teardown(what_is_wrong_is_said_at_the_first_use, use_primary,
                                       release_primary),
       cmocka_unit_test_setup_teardown(the_first_use_may_wait_for_the_context, use_primary,
+                                      release_primary),
+      cmocka_unit_test_setup_teardown(nobody_may_start_work_meanwhile, use_primary,
                                       release_primary),
       cmocka_unit_test(the_mode_is_told),
   };

@@ -360,10 +360,12 @@ void names_are_read(void **) {
   assert_non_null(strstr(all.c_str(), "driver=13.0"));
   assert_non_null(strstr(read("nvidia-like,device=t4,driver=12.4").c_str(), "device=t4"));
   assert_null(strstr(read("nvidia-like,-device,-driver").c_str(), "device"));
-  for (const char *same : {"lazy-loading", "lazy-loading=waiting"})
+  for (const char *same : {"lazy-loading", "lazy-loading=waiting", "lazy-loading=locking"})
     assert_string_equal(read(same).c_str(), same);
   assert_string_equal(read("lazy-loading=waiting,-lazy-loading").c_str(), "");
-  assert_non_null(strstr(read("lazy-loading=1").c_str(), "expected waiting behind"));
+  assert_string_equal(read("lazy-loading=locking,lazy-loading=waiting").c_str(),
+                      "lazy-loading=waiting");
+  assert_non_null(strstr(read("lazy-loading=1").c_str(), "expected waiting or locking behind"));
   for (const char *same : {"driver=12.4", "driver=12.6", "driver=12.8", "driver=13.0"})
     assert_string_equal(read(same).c_str(), same);
   assert_string_equal(read("driver=12.4,-driver").c_str(), "");

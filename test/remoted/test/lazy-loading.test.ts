@@ -18,17 +18,19 @@ t.test('errors of the compiler', { skip: noPrograms }, async (t) => {
 });
 
 // A driver that waits for all work when a function is first looked up keeps the thread that asks
-// waiting, and nobody else: what the work waits for is heard meanwhile.
-t.test('look-ups that wait', { skip: noPrograms }, async (t) => {
-  const env = { SOFTWARE_DEVICE_TRAITS: 'lazy-loading=waiting' };
-  const server = await startServer({ env });
-  t.teardown(() => server.stop());
-  for (const name of [
-    ...['first-lookups', 'held-loads', 'module-functions', 'host-functions', 'held-launches'],
-  ]) {
-    const here = await nativeOutcome(name, env);
-    t.equal(here.code, 0, `natively: ${here.stderr}`);
-    const { code, stdout } = await remoted(testProgram(name), server.address);
-    t.same({ code, stdout }, { code: 0, stdout: here.stdout }, name);
-  }
-});
+// waiting, and nobody else: what the work waits for is heard meanwhile. So it is where the driver lets
+// nobody start work meanwhile either.
+for (const how of ['waiting', 'locking'])
+  t.test(`look-ups that wait: ${how}`, { skip: noPrograms }, async (t) => {
+    const env = { SOFTWARE_DEVICE_TRAITS: `lazy-loading=${how}` };
+    const server = await startServer({ env });
+    t.teardown(() => server.stop());
+    for (const name of [
+      ...['first-lookups', 'held-loads', 'module-functions', 'host-functions', 'held-launches'],
+    ]) {
+      const here = await nativeOutcome(name, env);
+      t.equal(here.code, 0, `natively: ${here.stderr}`);
+      const { code, stdout } = await remoted(testProgram(name), server.address);
+      t.same({ code, stdout }, { code: 0, stdout: here.stdout }, name);
+    }
+  });

@@ -234,7 +234,8 @@ bool read_settings(Settings *settings, std::string *problem) {
   if (const char *value = variable("CUDA_MODULE_LOADING");
       value && value == std::string_view("EAGER")) {
     settings->eager = true;
-    settings->traits.lazy_loading = settings->traits.lazy_waiting = false;
+    settings->traits.lazy_loading = false;
+    settings->traits.lazy_waiting = settings->traits.lazy_locking = false;
   }
   if (const Model *model = settings->traits.model) {
     for (DeviceSettings &device : settings->devices) {

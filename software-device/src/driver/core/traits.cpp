@@ -100,15 +100,18 @@ constexpr Trait kTraits[] = {
        return true;
      }},
     flag<&Traits::spinning>("spinning", true),
-    {"lazy-loading", "waiting", true,
+    {"lazy-loading", "waiting or locking", true,
      [](Traits *traits, std::string_view value) {
        traits->lazy_loading = true;
        traits->lazy_waiting = !value.empty();
-       return value.empty() || value == "waiting";
+       traits->lazy_locking = value == "locking";
+       return value.empty() || value == "waiting" || value == "locking";
      },
-     [](Traits *traits) { traits->lazy_loading = traits->lazy_waiting = false; },
+     [](Traits *traits) {
+       traits->lazy_loading = traits->lazy_waiting = traits->lazy_locking = false;
+     },
      [](const Traits &traits, std::string *value) {
-       if (traits.lazy_waiting) *value = "waiting";
+       if (traits.lazy_waiting) *value = traits.lazy_locking ? "locking" : "waiting";
        return traits.lazy_loading;
      }},
     flag<&Traits::hidden_memory>("hidden-memory", true),

@@ -55,8 +55,8 @@ struct Traits {
   // softwareDeviceWorkNs answers nothing, as no GPU has it.
   bool uncounted_work = false;
   // A library is compiled and loaded when it is first used. That may wait for all work of the
-  // context, and so may the first use of each function.
-  bool lazy_loading = false, lazy_waiting = false;
+  // context, and so may the first use of each function. Meanwhile no work may be started.
+  bool lazy_loading = false, lazy_waiting = false, lazy_locking = false;
   // The GPU that devices pass for; null: none.
   const Model *model = nullptr;
   // The CUDA version of the driver: calls that came later do not exist. 0: ABI_DRIVER_VERSION.

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "core/driver.h"
 #include "modules/empty_program.h"
 #include "modules/ptx_version.h"
+#include "streams/stream.h"
 #include "textures/reference.h"
 
 namespace softdev::driver {
@@ -84,6 +86,13 @@ CUresult Instance::load(const Image &image, const std::shared_ptr<Context> &cont
   return CUDA_SUCCESS;
 }
 
+// What the first use of code waits for.
+static void wait_for_work(Context &context) {
+  std::optional<CodeLock> lock;
+  if (driver()->settings.traits.lazy_locking) lock.emplace();
+  context.drain();
+}
+
 bool Instance::first_refusal(const Kernel &kernel) {
   std::lock_guard guard(mutex_);
   return refused_.insert(&kernel).second;
@@ -95,7 +104,7 @@ void Instance::use(const Kernel *kernel) {
     std::lock_guard guard(mutex_);
     if (!used_.insert(kernel).second) return;
   }
-  context_->drain();
+  wait_for_work(*context_);
 }
 
 bool Instance::load_code() {
@@ -196,7 +205,7 @@ CUresult Library::instance(const std::shared_ptr<Context> &context,
     return !driver()->handles.find<Module>(entry.second->module);
   });
   std::shared_ptr<Instance> fresh;
-  if (driver()->settings.traits.lazy_waiting) context->drain();
+  if (driver()->settings.traits.lazy_waiting) wait_for_work(*context);
   if (CUresult bad =
           first_use(Instance::load(image, context, managed_.lock(), &fresh, reason), *reason))
     return bad;

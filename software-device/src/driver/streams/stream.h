@@ -26,6 +26,27 @@ class Room {
   std::atomic<unsigned> taken_{0};
 };
 
+// Held while code is loaded that waits for all work (Traits::lazy_locking), as NVIDIA's driver
+// lets nobody start work meanwhile.
+class CodeLock {
+ public:
+  CodeLock() { held_.fetch_add(1, std::memory_order_relaxed); }
+  ~CodeLock() {
+    held_.fetch_sub(1, std::memory_order_release);
+    held_.notify_all();
+  }
+  CodeLock(const CodeLock &) = delete;
+  CodeLock &operator=(const CodeLock &) = delete;
+
+  static void wait() {
+    for (unsigned held; (held = held_.load(std::memory_order_acquire)) != 0;)
+      held_.wait(held, std::memory_order_acquire);
+  }
+
+ private:
+  inline static std::atomic<unsigned> held_{0};
+};
+
 struct StreamCapture;  // graphs/capture.h
 struct EventCapture;
 class EventBoard;
@@ -43,9 +64,11 @@ class Stream : public Object {
   const int priority;
   const uint64_t id;
   bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING); }
-  // To be called before work is queued, with no lock held: waits where the queue is full.
+  // To be called before work is queued, with no lock held: waits where the queue is full, and while
+  // code is loaded that waits for all work.
   void wait_for_room() const {
     if (room_ && !capturing()) room_->wait(room_entries_);
+    CodeLock::wait();
   }
   std::atomic<bool> destroyed{false};  // only its work is left
 
