@@ -17,8 +17,9 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
 import { parse } from 'yaml';
+import { authority, serverFiles } from '../../../monitor/test/support/certificates.js';
 import { which } from '../../../scripts/setup/command.mjs';
-import { build, root } from '../../support/paths.js';
+import { build, noTls, root } from '../../support/paths.js';
 import { startServer } from '../../support/server.js';
 import { CleanRoot, noCleanRoot } from '../clean-root.js';
 import { mustRun, noTools, run } from '../machine.js';
@@ -108,14 +109,19 @@ t.test('the guest’s image', { skip }, async (t) => {
 
   // A program in a root that has nothing else of ours, with the image's folder as its own.
   const { clean, parts } = await unpacked(t, 'outboard-guest', archive);
-  t.match(parts, ['outboard-guest', /^libmd/, /^lib/, /^lib/]);
+  t.match(parts.slice(0, 4), ['outboard-guest', /^libmd/, /^lib/, /^lib/]);
+  t.equal(parts.includes('rustls'), !noTls, 'what TLS is made of');
   const place = '/usr/lib/outboard-guest';
   const libraries = ['libcuda.so', 'libcuda.so.1', 'libnvidia-ml.so', 'libnvidia-ml.so.1'];
   t.same(readdirSync(clean.path(place)).sort(), libraries);
   clean.add(path.join(build, 'guest-lib', 'outboard-probe'), '/usr/bin/probe');
   clean.addLibrariesOf(clean.path(place, 'libcuda.so.1'));
-  const server = await startServer();
+  const ours = authority(t.testdir(), 'ours');
+  const { cert, key } = serverFiles(ours, null);
+  const tls = ['--tls-listen', '127.0.0.1:0', '--tls-cert', cert ?? '', '--tls-key', key ?? ''];
+  const server = await startServer({ args: ['--device', 'software', ...tls] });
   t.teardown(() => server.stop());
+  cpSync(ours.ca, clean.path('ca.pem'));
   for (const variables of [
     { LD_LIBRARY_PATH: place },
     { LD_PRELOAD: `${place}/libcuda.so.1`, LD_LIBRARY_PATH: '' },
@@ -123,6 +129,10 @@ t.test('the guest’s image', { skip }, async (t) => {
     const env = { OUTBOARD_SERVER: server.address, ...variables };
     const ran = await clean.run(['/usr/bin/probe'], env);
     t.equal(ran.code, 0, `${Object.keys(variables)[0]}: ${ran.stdout}${ran.stderr}`);
+    if (noTls) continue;
+    const byTls = { ...env, OUTBOARD_SERVER: server.tlsAddress ?? '', OUTBOARD_CA: '/ca.pem' };
+    const also = await clean.run(['/usr/bin/probe'], byTls);
+    t.equal(also.code, 0, `by TLS: ${also.stdout}${also.stderr}`);
   }
 });
 
