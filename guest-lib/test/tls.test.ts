@@ -1,5 +1,5 @@
 // tls:// of the guest against TLS that others have written: Node's, which ends it on the server, and openssl's.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -48,6 +48,39 @@ const read = ({ cert, key }: { cert: string; key: string }) => ({
   cert: readFileSync(cert),
   key: readFileSync(key),
 });
+
+/** A certificate of ours whose time begins in ten minutes: as it is seen where the clock is late. */
+function soon(common: string, name: string): { cert: string; key: string } {
+  const { key } = ours.issue(common, [name]);
+  const at = (file: string) => path.join(folder, `soon-${file}`);
+  writeFileSync(at('index'), '');
+  const config = `[ca]
+default_ca = here
+[here]
+database = ${at('index')}
+new_certs_dir = ${folder}
+rand_serial = yes
+default_md = sha256
+policy = any
+x509_extensions = names
+[any]
+commonName = supplied
+[names]
+subjectAltName = ${name}
+`;
+  writeFileSync(at('config'), config);
+  const time = (minutes: number) => {
+    const text = new Date(Date.now() + minutes * 60_000).toISOString();
+    return text.replace(/[-:T]|\.\d+/g, '');
+  };
+  const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: 'pipe' });
+  openssl('req', '-new', '-key', key, '-subj', `/CN=${common}`, '-out', at('csr'));
+  const signed = ['-cert', ours.ca, '-keyfile', path.join(folder, 'ours', 'ca.key')];
+  const when = ['-startdate', time(10), '-enddate', time(60)];
+  const files = ['-config', at('config'), '-in', at('csr'), '-out', at('pem')];
+  openssl('ca', '-batch', '-notext', ...files, ...signed, ...when);
+  return { cert: at('pem'), key };
+}
 
 async function refused(t: Test, server: string, says: RegExp, env: Record<string, string> = {}) {
   const { lines, stderr, code } = await run('init', {
@@ -107,6 +140,8 @@ t.test('whom a guest does not believe', withTls, async (t) => {
   await refused(t, `tls://127.0.0.1:${good}`, /certificate of tls:.* is not of 127\.0\.0\.1/);
   const expired = await shows(t, read(ours.issue('server', ['DNS:localhost'], -1)));
   await refused(t, `tls://localhost:${expired}`, /has expired: here it is 20\d\d-.* UTC/);
+  const early = await shows(t, read(soon('server', 'DNS:localhost')));
+  await refused(t, `tls://localhost:${early}`, /is not valid yet: here it is 20\d\d-.* UTC/);
   const stranger = authority(folder, 'others').issue('server', ['DNS:localhost']);
   const unknown = await shows(t, read(stranger));
   await refused(t, `tls://localhost:${unknown}`, /is signed by nobody in .*ca\.pem/);
