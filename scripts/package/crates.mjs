@@ -1,10 +1,8 @@
 // Rust's packages in the guest's libraries (tls/), for lists of what is in a package and on which terms.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { root } from '../../bin/paths.mjs';
 import { SetupError } from '../setup/step.mjs';
-import { tlsLibrary } from '../setup/tls.mjs';
-import { ask } from './control.mjs';
+import { tlsLibrary, tlsMetadata } from '../setup/tls.mjs';
 
 /**
  * @typedef {object} Crate
@@ -16,17 +14,11 @@ import { ask } from './control.mjs';
 
 const allowed = new Set(['Apache-2.0', 'MIT', 'ISC', 'BSD-3-Clause']);
 
-/** What is linked in, by name; nothing where the guest was built without. @returns {Promise<Crate[]>} */
-export async function linkedCrates() {
+/** What is linked in, by name; nothing where the guest was built without. @returns {Crate[]} */
+export function linkedCrates() {
   if (!existsSync(tlsLibrary)) return [];
-  const manifest = join(root, 'tls', 'Cargo.toml');
-  const how = ['--locked', '--offline', '--filter-platform', 'x86_64-unknown-linux-gnu'];
-  const told = await ask([
-    ...['cargo', 'metadata', '--format-version', '1', '--manifest-path', manifest],
-    ...how,
-  ]);
   /** @type {{ packages: any[], resolve: { root: string, nodes: any[] } }} */
-  const { packages, resolve } = JSON.parse(told);
+  const { packages, resolve } = JSON.parse(readFileSync(tlsMetadata, 'utf8'));
   const nodes = new Map(resolve.nodes.map((node) => [node.id, node]));
   /** @type {Set<string>} */
   const linked = new Set();

@@ -18,7 +18,7 @@ export async function guestArchive(out, release) {
   const name = `outboard-guest_${release.version}_${release.architecture}`;
   const stage = staged(join(out, name));
   await stageLibraries(stage);
-  await stageTerms(stage);
+  stageTerms(stage);
   copy(join(root, 'deploy', 'guest', 'README'), join(stage, 'README'));
   const archive = join(out, `${name}.tar.gz`);
   await buildArchive(stage, archive, release);
@@ -33,7 +33,7 @@ export async function guestDeb(out, release) {
   const doc = join(stage, 'usr', 'share', 'doc', 'outboard-guest');
   copy(join(debian, 'copyright-guest'), join(doc, 'copyright'));
   copy(join(root, 'deploy', 'guest', 'README'), join(doc, 'README'));
-  await stageTexts(join(doc, 'licenses'));
+  stageTexts(join(doc, 'licenses'));
   const fields = await controlFields(stage, release, linked);
   const control = readFileSync(join(debian, 'control-guest'), 'utf8');
   put(join(stage, 'DEBIAN', 'control'), filled(control, fields));
@@ -51,15 +51,15 @@ export function staged(stage) {
 }
 
 /** The licences of the libraries. @param {string} folder */
-export async function stageTerms(folder) {
+export function stageTerms(folder) {
   copy(join(root, 'LICENSE'), join(folder, 'LICENSE'));
-  await stageTexts(join(folder, 'licenses'));
+  stageTexts(join(folder, 'licenses'));
 }
 
 /** @param {string} folder */
-async function stageTexts(folder) {
+function stageTexts(folder) {
   for (const part of parts) copy(licenseTexts[part], join(folder, part));
-  const crates = await linkedCrates();
+  const crates = linkedCrates();
   if (crates.length > 0) put(join(folder, 'rust.txt'), cratesText(crates));
 }
 

@@ -94,7 +94,7 @@ async function guest(root, folder, release) {
 
 /** What is linked into the guest's libraries. */
 async function inTheGuest() {
-  const crates = (await linkedCrates()).map(({ name, version, license }) => {
+  const crates = linkedCrates().map(({ name, version, license }) => {
     return { name, version, license, purl: `pkg:cargo/${name}@${version}` };
   });
   return [...(await linkedParts(['libmd-dev', 'libsodium-dev', 'libnanopb-dev'])), ...crates];

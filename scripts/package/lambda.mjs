@@ -23,7 +23,7 @@ export async function lambdaLayer(out, release) {
   copy(join(build, 'lambda', 'outboard'), extension, 0o755);
   await strip([extension]);
   const own = join(stage, 'outboard');
-  await stageTerms(own);
+  stageTerms(own);
   copy(join(root, 'deploy', 'lambda', 'README.md'), join(own, 'README.md'));
   await evenOut(stage, release.epoch);
   const archive = join(out, `${name}.zip`);

@@ -26,7 +26,7 @@ export async function outboardDeb(out, release) {
   symlinkSync('../lib/outboard/bin/outboard.mjs', join(stage, 'usr', 'bin', 'outboard'));
   stageSystem(stage);
   await stageCommandDocs(stage);
-  await stageDocs(stage);
+  stageDocs(stage);
 
   const linked = /\.node$|\.so(?:\.\d+)*$|\/outboard-confine$/;
   const libraries = files(tree).filter((file) => linked.test(file));
@@ -81,14 +81,14 @@ async function stageCommandDocs(stage) {
 }
 
 /** @param {string} stage */
-async function stageDocs(stage) {
+function stageDocs(stage) {
   const ours = readFileSync(join(debian, 'copyright'), 'utf8');
   put(join(stage, doc, 'copyright'), copyright(ours, productionPackages()));
   for (const [name, file] of Object.entries(licenseTexts)) {
     if (!existsSync(file)) throw new SetupError(`${file} is missing: its licence must go along`);
     put(join(stage, doc, 'licenses', `${name}.gz`), packed(readFileSync(file)));
   }
-  const crates = await linkedCrates();
+  const crates = linkedCrates();
   if (crates.length > 0)
     put(join(stage, doc, 'licenses', 'rust.txt.gz'), packed(cratesText(crates)));
   const changes = readFileSync(join(debian, 'changelog'));

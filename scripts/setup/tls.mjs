@@ -5,9 +5,12 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { build, root } from '../../bin/paths.mjs';
 import { captured, logged, logPath, mustRun, newLog, which } from './command.mjs';
+import { SetupError } from './step.mjs';
 
 const folder = join(build, 'tls');
 export const tlsLibrary = join(folder, 'liboutboard_tls.a');
+/** What cargo says of it and of the crates that it is made of: whoever packages it may have no cargo. */
+export const tlsMetadata = join(folder, 'metadata.json');
 /** Why there is none, as it was said last. */
 const without = join(folder, 'without.txt');
 
@@ -89,6 +92,11 @@ async function compile(begin) {
   const manifest = ['--manifest-path', join(root, 'tls', 'Cargo.toml')];
   const title = 'Building TLS of the guest';
   await mustRun(title, 'tls', [...argv, ...manifest], { env });
+  const how = ['--locked', '--offline', '--filter-platform', 'x86_64-unknown-linux-gnu'];
+  const told = await captured(['cargo', 'metadata', '--format-version', '1', ...manifest, ...how]);
+  if (told.status !== 0) throw new SetupError(`cargo metadata failed: ${told.output}`);
+  // Warnings come by the same way.
+  writeFileSync(tlsMetadata, told.output.split('\n').find((line) => line.startsWith('{')) ?? '');
   // Without names of files, which the assembler's have of this machine.
   const made = join(target, 'liboutboard_tls.a');
   const strip = ['strip', '--strip-debug', '-D', '-o', made];

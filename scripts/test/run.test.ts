@@ -167,7 +167,7 @@ t.test('npm run bench names its suites where there is none of that name', async 
   const script = join(root, 'scripts', 'bench.mjs');
   const result = spawnSync(process.execPath, [script, 'nonsense'], { encoding: 'utf8' });
   t.equal(result.status, 1);
-  t.match(result.stderr, /no suite nonsense\. .*\bagent, .*\bquota, uploads;/);
+  t.match(result.stderr, /no suite nonsense\. .*\bagent, .*\bquota, tls, uploads;/);
   const page = readFileSync(join(root, 'bench', 'README.md'), 'utf8');
   const [, names = ''] = /where SUITE is one of ([a-z, ]+);/.exec(result.stderr) ?? [];
   for (const name of names.split(', ')) t.match(page, `\`npm run bench -- ${name}`);

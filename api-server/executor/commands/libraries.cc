@@ -83,8 +83,7 @@ void create(Session &s, const wire_LibraryAsk &q) {
   libraries.keep(number, handle);
   if (!libraries.cublas()) return answer(s, request, kCublasNotInitialized);
   handle->busy = true;
-  s.hand_over();
-  const int status = s.take_cublas_handle(handle.get());
+  const int status = s.take_cublas_handle(handle.get(), s.hand_over());
   handle->busy = false;
   answer(s, request, status);
 }

@@ -90,9 +90,9 @@ class Session : public std::enable_shared_from_this<Session> {
   Links &links() { return links_; }
   Libraries &libraries() { return libraries_; }
   // Gets a handle of cuBLAS for the session. The memory of one is its slot's; of more it counts as
-  // that of modules does. Waits for handles that are ending. Returns a status of cuBLAS. May block;
-  // any thread but the leader.
-  int take_cublas_handle(CublasHandle *handle);
+  // that of modules does. Returns a status of cuBLAS. May block; any thread. `may_wait`: for
+  // handles that are ending, whose memory is there for this one then; the leader may not.
+  int take_cublas_handle(CublasHandle *handle, bool may_wait);
   // Ends one that nobody uses any more, later. Any thread.
   void give_cublas_handle(std::shared_ptr<CublasHandle> handle);
   Chains &download_chains() { return download_chains_; }

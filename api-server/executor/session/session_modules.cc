@@ -36,10 +36,10 @@ CUresult Session::load_module(std::shared_ptr<const Image> image, Compiling *com
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-int Session::take_cublas_handle(CublasHandle *handle) {
+int Session::take_cublas_handle(CublasHandle *handle, bool may_wait) {
   std::unique_lock lock(handles_mutex_);
   // What a handle had that is ending is there for this one.
-  handle_ended_.wait(lock, [this] { return handles_ending_ == 0; });
+  if (may_wait) handle_ended_.wait(lock, [this] { return handles_ending_ == 0; });
   // The slot has had memory for one since before the session.
   const uint64_t bytes = has_slots_handle_ ? device_->cublas_handle_bytes() : 0;
   if (counters_->module_memory.load() + bytes > module_limit_) {

@@ -47,6 +47,8 @@ const stopSeconds = 3;
 const closingSeconds = 60;
 /** How long a process may take to start: opening a device takes seconds, and meanwhile it answers nothing. */
 const startSeconds = 120;
+/** So long after the end of a process what it has said may come, where others have its pipe open. */
+const lastWordSeconds = 1;
 
 export interface SlotOptions {
   gpu: number;
@@ -142,6 +144,11 @@ export class Slot {
   #measured: ((free: bigint | null) => void) | null = null;
   #kernels: ((kernels: KernelTime[]) => void)[] = [];
   #nvml: ((facts: NvmlFacts | null) => void)[] = [];
+  /** How the process has ended; null: it has not. */
+  #how: string | null = null;
+  #lastWord: NodeJS.Timeout | undefined;
+  /** Whether nothing comes from it any more. */
+  #isSilent = false;
   /** Kills it, then. */
   #timer: NodeJS.Timeout | undefined;
   #killedAt = 0;
@@ -161,9 +168,12 @@ export class Slot {
     if (this.#child.pid !== undefined) this.#diesFirst = diesFirst(this.#child.pid);
     this.log = log.child({ slot: `${gpu}.${index}`, slotPid: this.#child.pid });
     this.#child.once('error', (error) => this.#exited(error.message));
-    this.#child.once('exit', (code, signal) =>
-      this.#exited(signal ? `killed by ${signal}` : `exit code ${code}`),
-    );
+    this.#child.once('exit', (code, signal) => {
+      this.#how = signal ? `killed by ${signal}` : `exit code ${code}`;
+      // What it has said last may come after that: that its session has ended, after which it kills itself.
+      if (this.#isSilent) this.#exited(this.#how);
+      else this.#lastWord = setTimeout(() => this.#exited(this.#how ?? ''), lastWordSeconds * 1000);
+    });
     const [, , stderr, channel] = this.#child.stdio;
     this.#log = new SlotLog(stderr as Readable, this.log);
     this.#channel = new Channel(channel as Duplex, {
@@ -431,7 +441,9 @@ export class Slot {
       this.log.error({ err: wrong }, 'what the process says makes no sense: it is ended');
       this.#senseless = true;
     }
-    this.kill();
+    this.#isSilent = true;
+    if (this.#how === null) this.kill();
+    else this.#exited(this.#how);
   }
 
   /** Unless it is killed before that anyhow. */
@@ -453,6 +465,7 @@ export class Slot {
 
   #exited(how: string) {
     if (this.state === 'ended') return;
+    clearTimeout(this.#lastWord);
     this.#spare();
     this.renewed = this.state === 'leaving';
     this.state = 'ended';
