@@ -147,6 +147,7 @@ CUresult Session::reset(bool over) {
     at_rest_ = true;
     over_.notify_all();
   }
+  ahead_.reset();  // it is one of those that are waited for
   threads_.wait_alone();
   stream_marks_.end();
   host_functions_.forget();
