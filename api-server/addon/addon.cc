@@ -253,6 +253,8 @@ const char *reason_name(outboard::EndReason reason) {
       return "stopped";
     case outboard::EndReason::kLimit:
       return "limit";
+    case outboard::EndReason::kMoved:
+      return "moved";
   }
   return "device";
 }
@@ -320,6 +322,10 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     options.gate.measured = to_bool(given.Get("measured"), "measured");
     if (const auto trace = to_optional(given.Get("trace"), "trace", to_object))
       options.trace = to_trace(*trace);
+    options.arrives = to_bool(given.Get("arrives"), "arrives");
+    const auto arrived =
+        hold_function(env, to_function(given.Get("onArrived"), "onArrived"), "session arrived");
+    options.on_arrived = [arrived] { arrived->NonBlockingCall(); };
     const Napi::Function on_end = to_function(given.Get("onEnd"), "onEnd");
     const auto closing =
         hold_function(env, to_function(given.Get("onClosing"), "onClosing"), "session closing");
@@ -340,6 +346,40 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
       call.Release();
       throw;
     }
+  });
+}
+
+struct Departed {
+  bool moved;
+  std::string why;
+  uint64_t stopped_ns;
+};
+
+// On JavaScript's thread.
+void tell_departed(Napi::Env env, Napi::Function on_done, Departed *departed) {
+  const std::unique_ptr<Departed> owned(departed);
+  if (!env || !on_done) return;  // Node is being torn down
+  on_done.Call({Napi::Boolean::New(env, owned->moved), Napi::String::New(env, owned->why),
+                bigint(env, owned->stopped_ns)});
+}
+
+Napi::Value move_session(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&] {
+    const SessionPointer held = from_handle<SessionPointer>(info[0], "session");
+    const int link = dup(to_int(info[1], "link"));
+    const auto call = hold_function(env, to_function(info[2], "onDone"), "session moved");
+    const auto done = [call](bool moved, const std::string &why, uint64_t stopped_ns) {
+      auto *copy = new Departed{moved, why, stopped_ns};
+      if (call->NonBlockingCall(copy, tell_departed) != napi_ok) delete copy;
+    };
+    if (held->session && link >= 0) {
+      held->session->move(link, done);
+    } else {
+      if (link >= 0) close(link);
+      done(false, link < 0 ? "no file descriptor is left" : "the session is over", 0);
+    }
+    return env.Undefined();
   });
 }
 
@@ -499,6 +539,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("snapshot", Napi::Function::New(env, snapshot));
   exports.Set("startSession", Napi::Function::New(env, start_session));
   exports.Set("stopSession", Napi::Function::New(env, stop_session));
+  exports.Set("moveSession", Napi::Function::New(env, move_session));
   exports.Set("counters", Napi::Function::New(env, counters));
   exports.Set("kernelTimes", Napi::Function::New(env, kernel_times));
   exports.Set("createQuotaPage", Napi::Function::New(env, create_quota_page));

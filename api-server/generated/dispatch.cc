@@ -25,6 +25,7 @@ size_t bulk_body_size(uint16_t op) {
     case WIRE_GraphSet: return sizeof(wire_GraphSet);
     case WIRE_BoxUpload: return sizeof(wire_BoxUpload);
     case WIRE_UploadKeep: return sizeof(wire_UploadKeep);
+    case WIRE_MoveState: return sizeof(wire_MoveState);
     default: return 0;
   }
 }
@@ -146,15 +147,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuEventElapsedTime_v2>();
       if (!q) return;
       if (!in.end()) return;
-      CUevent hStart_object;
-      if (!s.objects().find(q->hStart, &hStart_object)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_HANDLE);
-      CUevent hEnd_object;
-      if (!s.objects().find(q->hEnd, &hEnd_object)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_HANDLE);
-      float pMilliseconds_out{};
-      wire_cuEventElapsedTime_v2_reply reply{};
-      CUresult result = s.driver().cuEventElapsedTime_v2(&pMilliseconds_out, hStart_object, hEnd_object);
-      reply.pMilliseconds = pMilliseconds_out;
-      return s.answers().send(q->request.request, result, &reply.reply, sizeof reply);
+      return handle_cuEventElapsedTime_v2(s, *q);
     }
     case WIRE_cuMemcpyDtoDAsync_v2: {
       const auto *q = in.body<wire_cuMemcpyDtoDAsync_v2>();
@@ -880,6 +873,25 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       const Hindered hindered(s, Hindrance::kLibraries);
       return handle_LibraryAsk(s, *q, arguments, Starts<Work::kKernel>(s.gate()));
+    }
+    case WIRE_ModuleExpect: {
+      const auto *q = in.body<wire_ModuleExpect>();
+      if (!q) return;
+      std::span<const uint8_t> name = in.blob(q->name_size);
+      if (!in.end()) return;
+      return handle_ModuleExpect(s, *q, name);
+    }
+    case WIRE_MoveState: {
+      const auto *q = in.body<wire_MoveState>();
+      if (!q) return;
+      if (!in.bulk(q->length)) return;
+      return handle_MoveState(s, *q);
+    }
+    case WIRE_MoveCommit: {
+      const auto *q = in.body<wire_MoveCommit>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_MoveCommit(s, *q);
     }
     default:
       return s.violation("unknown command");

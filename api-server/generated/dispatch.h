@@ -28,6 +28,7 @@ const char *op_name(uint16_t op);
 void handle_cuCtxSetLimit(Session &s, const wire_cuCtxSetLimit &q);
 void handle_cuStreamQuery(Session &s, const wire_cuStreamQuery &q);
 void handle_cuEventQuery(Session &s, const wire_cuEventQuery &q);
+void handle_cuEventElapsedTime_v2(Session &s, const wire_cuEventElapsedTime_v2 &q);
 void handle_MemoryMap(Session &s, const wire_MemoryMap &q);
 void handle_MemoryUnmap(Session &s, const wire_MemoryUnmap &q);
 void handle_Upload(Session &s, const wire_Upload &q, Starts<Work::kCopy> work);
@@ -115,5 +116,8 @@ void handle_ShareEnd(Session &s, const wire_ShareEnd &q);
 void handle_ShareCheck(Session &s, const wire_ShareCheck &q);
 void handle_LibraryCall(Session &s, const wire_LibraryCall &q, std::span<const uint8_t> arguments, Starts<Work::kKernel> work);
 void handle_LibraryAsk(Session &s, const wire_LibraryAsk &q, std::span<const uint8_t> arguments, Starts<Work::kKernel> work);
+void handle_ModuleExpect(Session &s, const wire_ModuleExpect &q, std::span<const uint8_t> name);
+void handle_MoveState(Session &s, const wire_MoveState &q);
+void handle_MoveCommit(Session &s, const wire_MoveCommit &q);
 
 }  // namespace outboard

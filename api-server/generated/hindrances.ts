@@ -17,4 +17,5 @@ export const hindrances = [
   { name: 'several-gpus', about: 'a program that has sessions on other GPUs, too' },
   { name: 'recording', about: 'its time recorded (--trace)' },
   { name: 'many-objects', about: 'made more objects than the server remembers the making of' },
+  { name: 'device-heap', about: 'kernels that take memory of the device\'s heap' },
 ] as const;

@@ -24,12 +24,36 @@ enum class Hindrance : uint8_t {
   kSeveralGpus,  // a program that has sessions on other GPUs, too
   kRecording,  // its time recorded (--trace)
   kManyObjects,  // made more objects than the server remembers the making of
+  kDeviceHeap,  // kernels that take memory of the device's heap
 };
 
-inline constexpr unsigned kHindranceCount = 15;
+inline constexpr unsigned kHindranceCount = 16;
 
 constexpr uint64_t bit_of(Hindrance hindrance) {
   return uint64_t{1} << static_cast<unsigned>(hindrance);
+}
+
+// The rest of a sentence that begins with "the session has".
+constexpr const char *hindrance_about(Hindrance hindrance) {
+  constexpr const char *kAbout[] = {
+      "arrays",
+      "texture or surface objects, whose numbers its kernels hold",
+      "used texture or surface references of its modules",
+      "instantiated graphs",
+      "links that it has not ended",
+      "memory that it manages itself (cuMemCreate)",
+      "shared memory or events with other processes (CUDA IPC)",
+      "memory that it lends to or borrows from other GPUs of its program",
+      "host memory that its kernels reach",
+      "used managed memory",
+      "memory that it shares with its program on this machine, for large copies",
+      "handles of libraries that the server holds (cuBLAS)",
+      "a program that has sessions on other GPUs, too",
+      "its time recorded (--trace)",
+      "made more objects than the server remembers the making of",
+      "kernels that take memory of the device's heap",
+  };
+  return kAbout[static_cast<unsigned>(hindrance)];
 }
 
 }  // namespace outboard

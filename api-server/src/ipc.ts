@@ -13,6 +13,12 @@
 //                             <-     closing             the guest has gone, or the session is to end
 //                             <-     ended               free again, or about to exit
 //   end                       ->                         ends the session; `ended` follows
+//   offer + a link            ->                         the session of another process is to move here
+//                             <-     prepared | declined
+//   begin                     ->
+//                             <-     arrived             from now on it is here; or `ended`
+//   move + the link           ->                         to the process that has the session
+//                             <-     moved | stays       `ended` follows `moved`
 //   ping                      ->                         at any time: a process that hangs is killed
 //                             <-     pong                with the running session's counters
 //   kernels                   ->                         at any time
@@ -77,6 +83,8 @@ export interface SessionOffer {
   tickets: readonly string[];
   /** Null: nothing is recorded. */
   trace: SessionTrace | null;
+  /** Whether it moves here from another process, to which the connection leads. Its window is the only choice. */
+  arrives: boolean;
 }
 
 /** The offer of a session that is nobody's and may have nothing. Who cares for a part of it changes that. */
@@ -100,6 +108,7 @@ export const emptyOffer: SessionOffer = {
   mostKernel: null,
   tickets: [],
   trace: null,
+  arrives: false,
 };
 
 export type ToSlot =
@@ -110,6 +119,7 @@ export type ToSlot =
   | { type: 'ping' }
   | { type: 'kernels' }
   | { type: 'nvml'; library: string; uuid: string }
+  | { type: 'move' }
   | { type: 'end'; message: string }
   | { type: 'stop'; message: string };
 
@@ -122,7 +132,10 @@ export type FromSlot =
   | { type: 'pong'; counters: Counters | null }
   | { type: 'kernels'; kernels: KernelTime[] }
   | { type: 'nvml'; facts: NvmlFacts | null }
-  | { type: 'prepared' }
+  | { type: 'prepared'; windowBase: bigint; windowSize: bigint }
+  | { type: 'arrived' }
+  | { type: 'moved'; stoppedNs: bigint }
+  | { type: 'stays'; why: string }
   | { type: 'declined'; code: string | null; message: string }
   | { type: 'used'; session: bigint; module: ExpectedModule }
   | { type: 'closing' }

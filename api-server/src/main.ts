@@ -57,7 +57,8 @@ function hear(message: ToSlot) {
         return decline(error);
       }
       session = next;
-      return send({ type: 'prepared' });
+      const { base: windowBase, size: windowSize } = next.window;
+      return send({ type: 'prepared', windowBase, windowSize });
     }
     case 'begin': {
       const begun = session;
@@ -65,6 +66,7 @@ function hear(message: ToSlot) {
         onUsed: (session, module) => send({ type: 'used', session, module }),
         // It may come after the end, which is said by another way.
         onClosing: () => session === begun && send({ type: 'closing' }),
+        onArrived: () => session === begun && send({ type: 'arrived' }),
         onEnd: (end, counters) => {
           session = undefined;
           const keep = end.reusable && !leaving;
@@ -72,6 +74,17 @@ function hear(message: ToSlot) {
         },
       });
       return;
+    }
+    case 'move': {
+      const link = native && arrived(native);
+      if (!link) return send({ type: 'stays', why: 'no link to the other process has come' });
+      if (!session) {
+        link.close();
+        return send({ type: 'stays', why: 'the session is over' });
+      }
+      return session.move(link, (moved, why, stoppedNs) =>
+        send(moved ? { type: 'moved', stoppedNs } : { type: 'stays', why }),
+      );
     }
     case 'stop':
       leaving = true;

@@ -131,14 +131,18 @@ export interface SessionOptions {
   onUsed: (module: ExpectedModule) => void;
   /** Called once, when the guest has gone or the session is to end: what it has is given back from now on. */
   onClosing: () => void;
+  /** The connection leads to a session in another process, which moves here: with its first byte comes the
+   * guest's. Called once it is here. */
+  arrives: boolean;
+  onArrived: () => void;
   /** Called once, when the session is over and everything it owned is released and scrubbed. */
   onEnd: (end: SessionEnd) => void;
 }
 
 export interface SessionEnd {
-  /** 'closed': the guest went away; 'violation': it sent what it must not; 'device': the context is
+  /** 'moved': it goes on in another process; 'closed': the guest went away; 'violation': it sent what it must not; 'device': the context is
    * beyond repair; 'stopped': stopSession; 'limit': a launch has taken longer than it may. */
-  reason: 'closed' | 'violation' | 'device' | 'stopped' | 'limit';
+  reason: 'closed' | 'violation' | 'device' | 'stopped' | 'limit' | 'moved';
   /** One sentence for the log. */
   message: string;
   /** Whether the device context is clean and may serve another session. */
@@ -237,6 +241,14 @@ export interface Native {
   startSession(device: DeviceHandle, options: SessionOptions): SessionHandle;
   /** Ends the session from the server's side: the guest is told why. onEnd follows. */
   stopSession(session: SessionHandle, message: string): void;
+  /** Moves the session to another process: `link` leads to a session there that arrives; the caller closes it.
+   * `onDone` is called once; `why` is the end of a sentence, where it has not moved; `stoppedNs`: for how
+   * long its commands were not carried out. */
+  moveSession(
+    session: SessionHandle,
+    link: number,
+    onDone: (moved: boolean, why: string, stoppedNs: bigint) => void,
+  ): void;
   /** A view over the live counters (counterNames), valid as long as the buffer is held. */
   counters(session: SessionHandle): BigUint64Array;
   /** The dearest kernels of a session, at most kernelsMost, dearest first; also after its end. What was

@@ -47,6 +47,8 @@ export interface SessionEvents {
    * way.
    */
   onClosing(): void;
+  /** It has moved here. */
+  onArrived(): void;
   /** Called once, later, also where it could not begin. */
   onEnd(end: SessionEnd, counters: Counters): void;
 }
@@ -59,6 +61,8 @@ export class SlotSession {
   #welcome: Buffer | undefined;
   #memoryLimit = 0n;
   #pinnedLimit = 0n;
+  /** Where its memory lies. */
+  window: Window = { base: 0n, size: 0n };
   #running: SessionHandle | undefined;
   #counters: BigUint64Array | undefined;
 
@@ -77,6 +81,7 @@ export class SlotSession {
     const snapshot = this.#native.snapshot(this.#device);
     this.#checkGranularity(snapshot.granularity);
     const window = this.#placeWindow(snapshot);
+    this.window = window;
     const { session, memoryLimit, pinnedLimit, group, tickets, uploadCache, expected } =
       this.#offer;
     const whole = (bytes: bigint) => bytes - (bytes % snapshot.granularity);
@@ -127,7 +132,11 @@ export class SlotSession {
   #placeWindow(snapshot: DeviceSnapshot): Window {
     const reserved = { base: snapshot.windowBase, size: snapshot.windowSize };
     const tried: string[] = [];
-    for (const window of windowChoices(reserved, this.#offer)) {
+    const { arrives, windowBases, windowSize } = this.#offer;
+    const choices = arrives
+      ? windowBases.map((base) => ({ base, size: windowSize }))
+      : windowChoices(reserved, this.#offer);
+    for (const window of choices) {
       if (window.base === reserved.base && window.size <= reserved.size) return window;
       try {
         this.#native.moveWindow(this.#device, window.base, window.size);
@@ -143,11 +152,11 @@ export class SlotSession {
   }
 
   /** Sends the Welcome and gives the connection to the executor, after `prepare` has succeeded. */
-  begin({ onUsed, onClosing, onEnd }: SessionEvents) {
+  begin({ onUsed, onClosing, onArrived, onEnd }: SessionEvents) {
     const { fd } = this.#connection;
     const welcomed = process.hrtime.bigint();
     try {
-      writeAll(fd, this.#welcome ?? Buffer.alloc(0));
+      if (!this.#offer.arrives) writeAll(fd, this.#welcome ?? Buffer.alloc(0));
     } catch (error) {
       this.#connection.close();
       const message = `the guest did not take the Welcome: ${(error as Error).message}`;
@@ -174,6 +183,8 @@ export class SlotSession {
         trace: this.#trace(welcomed),
         onUsed: (module) => onUsed(this.#offer.session, module),
         onClosing,
+        arrives: this.#offer.arrives,
+        onArrived,
         onEnd: (end) => onEnd(end, count(this.#counters)),
       });
       this.#counters = this.#native.counters(this.#running);
@@ -194,6 +205,19 @@ export class SlotSession {
     const handover = { name: 'handover', from: placed, to: welcomed };
     const welcome = { name: 'welcome', from: welcomed, to: process.hrtime.bigint() };
     return { ...trace, marks: [...trace.marks, handover, welcome] };
+  }
+
+  /**
+   * Moves it to the process to which `link` leads, which is closed here. Of one that does not run it is said that it
+   * stays.
+   */
+  move(link: Connection, onDone: (moved: boolean, why: string, stoppedNs: bigint) => void) {
+    try {
+      if (this.#running) this.#native.moveSession(this.#running, link.fd, onDone);
+      else onDone(false, 'it does not run', 0n);
+    } finally {
+      link.close();
+    }
   }
 
   /** As they are now; null before it runs. */

@@ -2083,4 +2083,40 @@ static inline CUresult ask_LibraryAsk(struct session *session, uint32_t library,
   return batch_wait(session, answer, sizeof(struct wire_LibraryAsk_reply));
 }
 
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_ModuleExpect(struct session *session, uint32_t index, uint64_t hash0, uint64_t hash1, uint64_t hash2, uint64_t hash3, uint64_t total, const void *name, uint32_t name_size, struct answer *answer) {
+  struct wire_ModuleExpect *frame = batch_ask(session, WIRE_ModuleExpect, sizeof(struct wire_ModuleExpect) + wire_round_up(name_size), answer);
+  if (!frame) return guest_lost();
+  frame->index = index;
+  frame->hash0 = hash0;
+  frame->hash1 = hash1;
+  frame->hash2 = hash2;
+  frame->hash3 = hash3;
+  frame->total = total;
+  frame->name_size = name_size;
+  unsigned char *at = (unsigned char *)(frame + 1);
+  batch_blob(at, name, name_size);
+  return batch_wait(session, answer, sizeof(struct wire_ModuleExpect_reply));
+}
+
+static inline CUresult put_MoveState(struct session *session, uint32_t kind, uint64_t length, const void *payload) {
+  struct wire_MoveState *frame = batch_begin_bulk(session, WIRE_MoveState, sizeof *frame, length);
+  if (!frame) return guest_lost();
+  frame->kind = kind;
+  frame->length = length;
+  return batch_end_bulk(session, BATCH_NO_STREAM, payload, length);
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_MoveCommit(struct session *session, uint64_t sequence, uint64_t posted, uint64_t last_call, int32_t async, uint32_t idle_owed, struct answer *answer) {
+  struct wire_MoveCommit *frame = batch_ask(session, WIRE_MoveCommit, sizeof(struct wire_MoveCommit), answer);
+  if (!frame) return guest_lost();
+  frame->sequence = sequence;
+  frame->posted = posted;
+  frame->last_call = last_call;
+  frame->async = async;
+  frame->idle_owed = idle_owed;
+  return batch_wait(session, answer, sizeof(struct wire_MoveCommit_reply));
+}
+
 #endif

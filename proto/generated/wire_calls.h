@@ -118,9 +118,12 @@ enum wire_op {
   WIRE_ShareCheck = 1330,
   WIRE_LibraryCall = 1331,
   WIRE_LibraryAsk = 1332,
+  WIRE_ModuleExpect = 1333,
+  WIRE_MoveState = 1334,
+  WIRE_MoveCommit = 1335,
 };
 
-#define WIRE_OP_COUNT 112
+#define WIRE_OP_COUNT 115
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -1517,6 +1520,55 @@ struct wire_LibraryAsk_reply {
 };
 WIRE_CHECK(sizeof(struct wire_LibraryAsk_reply) == 32, "wire_LibraryAsk_reply");
 
+// of a session that moves here, loads the image of that hash as one that was expected at that place, or answers that its bytes are wanted; with a name, where that variable of it lies
+// name follows, padded to 8.
+struct wire_ModuleExpect {
+  struct wire_request request;
+  uint32_t index;
+  uint32_t pad0;
+  uint64_t hash0;
+  uint64_t hash1;
+  uint64_t hash2;
+  uint64_t hash3;
+  uint64_t total;
+  uint32_t name_size;
+  uint32_t pad1;
+};
+WIRE_CHECK(sizeof(struct wire_ModuleExpect) == 72, "wire_ModuleExpect");
+struct wire_ModuleExpect_reply {
+  struct wire_reply reply;
+  uint32_t state;
+  uint32_t pad;
+  uint64_t address;
+  uint64_t size;
+};
+WIRE_CHECK(sizeof(struct wire_ModuleExpect_reply) == 48, "wire_ModuleExpect_reply");
+
+// of a session that moves here, a part of what no other command makes (wire_move)
+// `length` bytes of payload follow.
+struct wire_MoveState {
+  struct wire_header header;
+  uint32_t kind;
+  uint32_t pad0;
+  uint64_t length;
+};
+WIRE_CHECK(sizeof(struct wire_MoveState) == 24, "wire_MoveState");
+
+// from the answer on the session is here, and goes on with the guest's connection
+struct wire_MoveCommit {
+  struct wire_request request;
+  uint64_t sequence;
+  uint64_t posted;
+  uint64_t last_call;
+  int32_t async;
+  uint32_t idle_owed;
+};
+WIRE_CHECK(sizeof(struct wire_MoveCommit) == 48, "wire_MoveCommit");
+struct wire_MoveCommit_reply {
+  struct wire_reply reply;
+};
+WIRE_CHECK(sizeof(struct wire_MoveCommit_reply) == 24, "wire_MoveCommit_reply");
+
 // For logs: X(op, name).
 #define WIRE_OPS(X) \
   X(1, cuCtxSetLimit) \
@@ -1631,6 +1683,9 @@ WIRE_CHECK(sizeof(struct wire_LibraryAsk_reply) == 32, "wire_LibraryAsk_reply");
   X(1330, ShareCheck) \
   X(1331, LibraryCall) \
   X(1332, LibraryAsk) \
+  X(1333, ModuleExpect) \
+  X(1334, MoveState) \
+  X(1335, MoveCommit) \
 
 
 #endif

@@ -425,6 +425,20 @@ static const struct wire_field wire_fields[] = {
   {"stream", offsetof(struct wire_LibraryAsk, stream), 8, WIRE_ROLE_HANDLE, WIRE_KIND_STREAM},
   {"mode", offsetof(struct wire_LibraryAsk, mode), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
   {"arguments_size", offsetof(struct wire_LibraryAsk, arguments_size), 4, WIRE_ROLE_BLOB, WIRE_KIND_NONE},
+  {"index", offsetof(struct wire_ModuleExpect, index), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"hash0", offsetof(struct wire_ModuleExpect, hash0), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"hash1", offsetof(struct wire_ModuleExpect, hash1), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"hash2", offsetof(struct wire_ModuleExpect, hash2), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"hash3", offsetof(struct wire_ModuleExpect, hash3), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"total", offsetof(struct wire_ModuleExpect, total), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"name_size", offsetof(struct wire_ModuleExpect, name_size), 4, WIRE_ROLE_BLOB, WIRE_KIND_NONE},
+  {"kind", offsetof(struct wire_MoveState, kind), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"length", offsetof(struct wire_MoveState, length), 8, WIRE_ROLE_BULK, WIRE_KIND_NONE},
+  {"sequence", offsetof(struct wire_MoveCommit, sequence), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"posted", offsetof(struct wire_MoveCommit, posted), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"last_call", offsetof(struct wire_MoveCommit, last_call), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"async", offsetof(struct wire_MoveCommit, async), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"idle_owed", offsetof(struct wire_MoveCommit, idle_owed), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
 };
 
 static const struct wire_command wire_commands[WIRE_OP_COUNT] = {
@@ -540,6 +554,9 @@ static const struct wire_command wire_commands[WIRE_OP_COUNT] = {
   {"ShareCheck", WIRE_ShareCheck, sizeof(struct wire_ShareCheck), 370, 8, 0, 1, 0},
   {"LibraryCall", WIRE_LibraryCall, sizeof(struct wire_LibraryCall), 378, 6, 1, 0, 0},
   {"LibraryAsk", WIRE_LibraryAsk, sizeof(struct wire_LibraryAsk), 384, 6, 1, 1, 0},
+  {"ModuleExpect", WIRE_ModuleExpect, sizeof(struct wire_ModuleExpect), 390, 7, 1, 1, 0},
+  {"MoveState", WIRE_MoveState, sizeof(struct wire_MoveState), 397, 2, 0, 0, 1},
+  {"MoveCommit", WIRE_MoveCommit, sizeof(struct wire_MoveCommit), 399, 5, 0, 1, 0},
 };
 
 #endif

@@ -168,6 +168,8 @@ t.test('every command is sent by the guest, and `uses` tells by what', async (t)
     'cuCtxSetLimit',
     'cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags',
     'ModuleLoad',
+    // Of one process of a server to another, with a session that moves.
+    ...['ModuleExpect', 'MoveState', 'MoveCommit'],
   ]);
   // Of no call in particular: what bench/ablation sends behind any, what is asked near the limit of
   // memory and where a page is touched, and what goes to a stream that fills.

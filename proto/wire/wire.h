@@ -112,6 +112,20 @@ struct wire_request {
 #define WIRE_EXPECTED ((uint64_t)1 << 63)
 #define WIRE_EXPECTED_MAX 32
 
+// What a MoveState brings of a session that comes from another process, in parts where it is long.
+enum wire_move {
+  WIRE_MOVE_UNREAD,    // bytes of the guest that were received and not carried out
+  WIRE_MOVE_EVENTS,    // struct wire_moved_event for each event that has a time
+  WIRE_MOVE_RETURNED,  // numbers of calls whose return was heard of before its command, as uint64_t
+  WIRE_MOVE_COUNTERS,  // the session's counters, as uint64_t
+  WIRE_MOVE_KINDS,
+};
+
+struct wire_moved_event {
+  uint64_t event;
+  int64_t ns;  // when it was recorded, before the session moved
+};
+
 // ---- server to guest -----------------------------------------------------------------------
 
 enum wire_push {

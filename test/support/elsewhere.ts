@@ -1,7 +1,7 @@
 // Programs of test/programs that are no part of the backbone.
 
 // Run by bad-input.test.ts, claims.test.ts, empty-cubins.test.ts, freed-shared.test.ts, hidden-memory.test.ts, long-waits.test.ts,
-// peers.test.ts, release.test.ts, several-devices.test.ts and shares.test.ts.
+// moving.test.ts, peers.test.ts, release.test.ts, several-devices.test.ts and shares.test.ts.
 export const elsewhere = [
   ...[
     'busy-kernels',
@@ -18,6 +18,7 @@ export const elsewhere = [
     'lost-callbacks',
     'machine-code',
     'machine-code-ptx',
+    'moved-steps',
   ],
   'releases',
   ...['peer-limit', 'peer-managed', 'peer-memory', 'peer-variable'],

@@ -21,6 +21,8 @@ export interface RunOptions {
   args?: string[];
   env?: Record<string, string>;
   loading?: Loading;
+  /** Whether the test writes to its standard input; absent: that is empty. */
+  writes?: boolean;
 }
 
 export function example(name: string): string {
@@ -51,7 +53,7 @@ function environment(library: string, options: RunOptions): NodeJS.ProcessEnv {
 function start(program: string, library: string, options: RunOptions): ChildProcess {
   return spawn(program, options.args ?? [], {
     env: environment(library, options),
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: [options.writes ? 'pipe' : 'ignore', 'pipe', 'pipe'],
   });
 }
 
@@ -70,8 +72,12 @@ export function outcome(child: ChildProcess): Promise<Outcome> {
   });
 }
 
+export function startNative(program: string, options: RunOptions = {}) {
+  return start(program, device.library, options);
+}
+
 export function native(program: string, options: RunOptions = {}): Promise<Outcome> {
-  return outcome(start(program, device.library, options));
+  return outcome(startNative(program, options));
 }
 
 export function startRemoted(program: string, address: string, options: RunOptions = {}) {

@@ -60,6 +60,15 @@ class HandleTable {
     }
   }
 
+  // Calls `f` with each handle and its object.
+  template <class F>
+  void each_handle(F f) {
+    for (size_t index = 0; index < entries_.size(); index++) {
+      Entry &entry = entries_[index];
+      if (entry.live) f(wire_handle(kKind, entry.generation, index), entry.object);
+    }
+  }
+
   // Forgets each object for which `f` returns true, and frees its handle.
   template <class F>
   void drop_if(F f) {

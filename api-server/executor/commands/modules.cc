@@ -74,7 +74,8 @@ void handle_ModuleOpen(Session &s, const wire_ModuleOpen &q, std::span<const uin
                     q.total,
                     true,
                     options.empty(),
-                    Compiling(options)});
+                    Compiling(options),
+                    {options.begin(), options.end()}});
 }
 
 void handle_ModuleTake(Session &s, const wire_ModuleTake &q) {
@@ -82,7 +83,7 @@ void handle_ModuleTake(Session &s, const wire_ModuleTake &q) {
   std::unique_ptr<Module> module = s.expected().take(q.index);
   if (!module) return s.violation("a module is taken that is not there");
   s.note_used(*module);
-  s.claimed(*module);
+  s.claimed(*module, q.module);
   s.loaded().keep(q.module, module);
   s.posted(WIRE_ModuleTake, CUDA_SUCCESS);
 }
@@ -105,6 +106,7 @@ void handle_ModuleUnload(Session &s, const wire_ModuleUnload &q) {
   s.textures().drop_references_of(module.get());
   s.reconsider(Hindrance::kTextureReferences);
   for (uint64_t address : module->globals) s.memory().remove_global(address);
+  s.unloading(*module);
   // It counts until the driver is rid of it.
   s.posted_aside(WIRE_ModuleUnload, [&s, module] {
     const CUresult result = s.driver().cuLibraryUnload(module->library);
@@ -123,7 +125,7 @@ void handle_ModuleGlobal(Session &s, const wire_ModuleGlobal &q, std::span<const
   const CUresult result = module->variable(s.driver(), text_of(name), &found);
   if (result == CUDA_SUCCESS) {
     s.make_reachable(module, found);
-    s.device().modules().learn(module->hash, s.sharer().tenant, found.name);
+    if (!s.arrives()) s.device().modules().learn(module->hash, s.sharer().tenant, found.name);
     reply.address = found.address;
     reply.size = found.size;
     reply.managed = found.managed;

@@ -15,6 +15,13 @@ std::unique_ptr<Module> ExpectedModules::take(uint32_t index) {
   return index < modules_.size() ? std::move(modules_[index]) : nullptr;
 }
 
+CUresult ExpectedModules::variable(const Driver &driver, uint32_t index, const std::string &name,
+                                   Variable *found) {
+  std::lock_guard lock(mutex_);
+  if (index >= modules_.size() || !modules_[index]) return CUDA_ERROR_INVALID_HANDLE;
+  return modules_[index]->variable(driver, name, found);
+}
+
 CUresult ExpectedModules::unload(const Driver &driver) {
   std::lock_guard lock(mutex_);
   CUresult first = CUDA_SUCCESS;

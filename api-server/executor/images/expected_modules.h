@@ -26,6 +26,8 @@ class ExpectedModules {
   void keep(uint32_t index, std::unique_ptr<Module> &module);
   // Takes the module with this place. Null when it is not there, or has been taken.
   std::unique_ptr<Module> take(uint32_t index);
+  // Finds a variable of the module with this place. CUDA_ERROR_INVALID_HANDLE when it is not there.
+  CUresult variable(const Driver &driver, uint32_t index, const std::string &name, Variable *found);
   // Unloads the modules that nobody took. Returns the first error.
   CUresult unload(const Driver &driver);
 

@@ -94,9 +94,10 @@ struct Module {
   std::vector<Kernel> kernels;
   uint64_t device_memory = 0;  // how many bytes of it the module takes
   Hash hash{};
-  uint32_t answer_bytes = 0;        // how long the answer to its load was
-  std::vector<Variable> variables;  // the guest was told of them, and may not use them yet
-  std::vector<uint64_t> globals;    // addresses of those that it may use; the leader's
+  uint32_t load_number = UINT32_MAX;  // in LoadLog
+  uint32_t answer_bytes = 0;          // how long the answer to its load was
+  std::vector<Variable> variables;    // the guest was told of them, and may not use them yet
+  std::vector<uint64_t> globals;      // addresses of those that it may use; the leader's
 
   // Loads an image into *module, with the options in `compiling`, which has the messages then.
   // Returns the driver's error, or CUDA_ERROR_INVALID_IMAGE for an image that makes no sense.
@@ -165,6 +166,11 @@ class PendingImages {
   // Forgets what was sent of an image that is not needed: small ones are sent before they are asked
   // for.
   void forget(const Hash &hash);
+  // Calls `f(hash, image)` with each.
+  template <class F>
+  void each(F f) const {
+    for (const auto &[hash, image] : images_) f(hash, image);
+  }
   void clear() {
     images_.clear();
     total_ = 0;

@@ -31,6 +31,8 @@ class PendingImage {
   bool arrived(uint64_t offset, uint64_t length);
   // Whether all bytes have come.
   bool complete() const;
+  // From the start of each part that has come to its end.
+  const std::map<uint64_t, uint64_t> &present() const { return present_; }
 
  private:
   std::shared_ptr<Image> image_;

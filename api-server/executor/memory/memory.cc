@@ -145,6 +145,14 @@ bool Memory::is_mapping(uint64_t address, uint64_t size) const {
          !found->second.borrowed && found->second.size == size;
 }
 
+std::vector<std::pair<uint64_t, uint64_t>> Memory::mappings() const {
+  std::vector<std::pair<uint64_t, uint64_t>> list;
+  for (const auto &[address, range] : ranges_) {
+    if (is_mapping(address, range.size) && !range.pinned) list.emplace_back(address, range.size);
+  }
+  return list;
+}
+
 CUresult Memory::unmap(uint64_t address) {
   auto found = ranges_.find(address);
   Range range = found->second;

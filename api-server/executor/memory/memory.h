@@ -54,6 +54,8 @@ class Memory {
   // another error of the driver; nothing has changed then.
   CUresult map(uint64_t address, uint64_t size, bool pinned = false);
 
+  // Returns address and size of each range that `map` has made, but for those under pinned memory.
+  std::vector<std::pair<uint64_t, uint64_t>> mappings() const;
   // Whether `map` has made exactly this range.
   bool is_mapping(uint64_t address, uint64_t size) const;
   // Takes a range, which `is_mapping` knows, from the session. The device overwrites it with zeros

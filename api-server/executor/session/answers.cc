@@ -155,6 +155,18 @@ void Answers::skip_output() {
   if (output_) output_->skip();
 }
 
+void Answers::arrived(uint64_t request) {
+  wire_reply reply{};
+  reply.request = request;
+  sender_.push(WIRE_REPLY, &reply, sizeof reply);
+}
+
+void Answers::begin_anew(int unreported) {
+  sender_.begin_anew();
+  async_.store(unreported);
+  launched();
+}
+
 void Answers::idle() {
   wire_header frame;
   sender_.push(WIRE_IDLE, &frame, sizeof frame);

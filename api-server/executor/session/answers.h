@@ -71,6 +71,17 @@ class Answers {
   void idle();
   // Says why the session is over. Nothing follows it.
   void end(CUresult result, const std::string &sentence);
+  // ---- of a session that moves from one process to another
+
+  // The first error that no answer has had yet, or 0.
+  int unreported() const { return async_.load(); }
+  // Says that it is here now, whether or not it is ending.
+  void arrived(uint64_t request);
+  // Goes on with the guest's connection, and with an error that no answer has had yet.
+  void begin_anew(int unreported);
+  // Nothing is sent any more.
+  void leave() { sender_.leave(); }
+
   // From now on a guest that takes nothing for a moment counts as gone.
   void hurry() { sender_.hurry(); }
 

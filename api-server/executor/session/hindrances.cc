@@ -15,14 +15,12 @@ Hindered::~Hindered() {
 }
 
 void Session::hinder(Hindrance hindrance) {
-  const uint64_t before = counters_->hindrances.load(std::memory_order_relaxed);
-  counters_->hindrances.store(before | bit_of(hindrance), std::memory_order_relaxed);
+  counters_->hindrances.fetch_or(bit_of(hindrance), std::memory_order_relaxed);
 }
 
 void Session::reconsider(Hindrance hindrance) {
   if (still_has(hindrance)) return;
-  const uint64_t before = counters_->hindrances.load(std::memory_order_relaxed);
-  counters_->hindrances.store(before & ~bit_of(hindrance), std::memory_order_relaxed);
+  counters_->hindrances.fetch_and(~bit_of(hindrance), std::memory_order_relaxed);
 }
 
 // What others may still have of it, or what left something that nobody counts, stays for good.
@@ -45,7 +43,7 @@ bool Session::still_has(Hindrance hindrance) const {
     case Hindrance::kMappedHostMemory:
       return memory_.pinned() > 0;
     case Hindrance::kManyObjects:
-      return !recipes_.whole();
+      return !recipes_.whole() || !load_log_.whole();
     default:
       return true;
   }

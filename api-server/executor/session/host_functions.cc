@@ -100,6 +100,22 @@ bool HostFunctions::pending() {
   return open_ || spare_.size() < all_.size() || running_ > 0;
 }
 
+uint64_t HostFunctions::last_call() {
+  std::lock_guard lock(mutex_);
+  return last_call_;
+}
+
+std::vector<uint64_t> HostFunctions::returned_early() {
+  std::lock_guard lock(mutex_);
+  return {early_.begin(), early_.end()};
+}
+
+void HostFunctions::begin_anew(uint64_t last_call, std::span<const uint64_t> returned_early) {
+  std::lock_guard lock(mutex_);
+  last_call_ = last_call;
+  early_.insert(returned_early.begin(), returned_early.end());
+}
+
 void HostFunctions::forget() {
   std::lock_guard lock(mutex_);
   spare_.clear();

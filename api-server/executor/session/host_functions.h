@@ -40,6 +40,11 @@ class HostFunctions {
   bool done(uint64_t call);
   // Whether a stream has come, or may come, to anything here that it waits for.
   bool pending();
+  // Of a session that moves: the number of the last call; the calls that have returned before their
+  // command was carried out; and both of a session that comes from elsewhere.
+  uint64_t last_call();
+  std::vector<uint64_t> returned_early();
+  void begin_anew(uint64_t last_call, std::span<const uint64_t> returned_early);
   // Forgets all functions. Everything has come to rest, and nothing will be called again.
   void forget();
 

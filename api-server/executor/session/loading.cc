@@ -125,7 +125,9 @@ bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image,
           ImageRoom::Taken &room) {
   std::unique_ptr<Module> module;
   Compiling &compiling = loading.compiling;
-  const CUresult result = s.load_module(std::move(image), &compiling, &module);
+  LoadLog::Load noted{std::move(image), loading.hash, loading.options, loading.handle,
+                      loading.expected};
+  const CUresult result = s.load_module(std::move(noted), &compiling, &module);
   if (result != CUDA_SUCCESS) {
     answer_refused(s, loading, result);
     return false;
@@ -146,6 +148,7 @@ bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image,
   if (loading.expected) {
     s.expected().keep(*loading.expected, module);
   } else if (!s.loaded().keep(loading.handle, module)) {
+    s.unloading(*module);
     s.driver().cuLibraryUnload(module->library);
     s.unloaded(*module);
     s.violation("a module's handle was used twice");
@@ -190,7 +193,7 @@ void load_expected(Session &s, std::vector<ExpectedModule> expected) {
     size_t told = 0;
     for (uint32_t i = 0; i < expected.size() && !s.is_ending(); i++) {
       const auto &[hash, size] = expected[i];
-      Loading loading{WIRE_EXPECTED + i, 0, hash, size, true, true, {}, i};
+      Loading loading{WIRE_EXPECTED + i, 0, hash, size, true, true, {}, {}, i};
       ImageRoom::Taken room(s.image_room(), size, true);
       std::shared_ptr<const Image> image;
       const bool wanted = room.there() && told < UsedModules::kMostAnswerBytes;

@@ -24,6 +24,7 @@ struct Loading {
   bool open;       // the command was ModuleOpen
   bool plain;      // it has no options for the compiler
   Compiling compiling;
+  std::vector<uint8_t> options{};      // the same as they travel
   std::optional<uint32_t> expected{};  // its place among those expected, when nobody has asked
   size_t told = 0;                     // how many bytes the answer has
 };

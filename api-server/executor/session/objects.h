@@ -66,6 +66,12 @@ class Objects {
   // Destroys all objects and frees all handles; returns the first error. No work is under way.
   CUresult release();
 
+  // Calls `f(handle, event)` with each event.
+  template <class F>
+  void each_event(F f) {
+    events_.each_handle(f);
+  }
+
   size_t stream_count() const { return stream_count_; }
   size_t event_count() const { return event_count_; }
 

@@ -1,5 +1,6 @@
 #include "session/recipes.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/session_limits.h"
@@ -44,7 +45,9 @@ void Recipes::made(uint64_t handle, const wire_header *frame) {
   }
   Entry &entry = entries[index];
   entry.frame.forget();
-  if (set(entry.frame, frame)) entry.handle = handle;
+  if (!set(entry.frame, frame)) return;
+  entry.handle = handle;
+  entry.order = objects_made_++;
 }
 
 void Recipes::ended(uint64_t handle) {
@@ -82,6 +85,18 @@ std::span<const uint8_t> Recipes::of(uint64_t handle) const {
   if (kind >= made_.size() || index >= made_[kind].size()) return {};
   const Entry &entry = made_[kind][index];
   return entry.handle == handle ? entry.frame.bytes() : std::span<const uint8_t>{};
+}
+
+std::vector<const Recipes::Entry *> Recipes::in_order() const {
+  std::vector<const Entry *> list;
+  for (const std::vector<Entry> &entries : made_) {
+    for (const Entry &entry : entries) {
+      if (!entry.frame.bytes().empty()) list.push_back(&entry);
+    }
+  }
+  std::sort(list.begin(), list.end(),
+            [](const Entry *a, const Entry *b) { return a->order < b->order; });
+  return list;
 }
 
 void Recipes::clear() {

@@ -44,6 +44,12 @@ class Recipes {
   // Returns the frame that minted a handle; empty when it is not kept. Valid until the next change
   // of this object.
   std::span<const uint8_t> of(uint64_t handle) const;
+  // Calls `f(handle, frame)` with each handle whose frame is kept, in the order in which they were
+  // minted.
+  template <class F>
+  void each_object(F f) const {
+    for (const Entry *entry : in_order()) f(entry->handle, entry->frame.bytes());
+  }
   // Calls `f(frame)` with each change that is kept, in the order in which they were made.
   template <class F>
   void each_change(F f) const {
@@ -72,6 +78,7 @@ class Recipes {
   };
   struct Entry {
     uint64_t handle = 0;
+    uint64_t order = 0;
     Frame frame;
   };
   struct Changed {
@@ -79,6 +86,7 @@ class Recipes {
     Frame frame;
   };
 
+  std::vector<const Entry *> in_order() const;
   bool has_room(size_t more);
   bool set(Frame &to, const wire_header *frame);
 
@@ -87,6 +95,7 @@ class Recipes {
   std::map<Change, Changed> changes_;
   std::map<uint64_t, Change> order_;
   uint64_t changes_made_ = 0;
+  uint64_t objects_made_ = 0;
   size_t bytes_ = 0;
   bool whole_ = true;
 };

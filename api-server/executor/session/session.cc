@@ -127,7 +127,11 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       objects_(device_->driver(), id_, pages_, gate_, upload_staging_),
       graphs_(device_->driver()),
       recipes_([this] { hinder(Hindrance::kManyObjects); }),
-      image_room_(options.image_limit ? options.image_limit : device_->image_bytes()) {
+      load_log_([this] { hinder(Hindrance::kManyObjects); }),
+      image_room_(options.image_limit ? options.image_limit : device_->image_bytes()),
+      moved_events_(device_->driver()),
+      arrival_(options.arrives ? std::make_unique<Arrival>() : nullptr),
+      on_arrived_(std::move(options.on_arrived)) {
   if (program_.group) hinder(Hindrance::kSeveralGpus);
   if (trace_) hinder(Hindrance::kRecording);
   Sharer sharer{id_, options.tenant, {}, fd_};
@@ -160,7 +164,14 @@ Session::~Session() {
 // ---- the leader's loop -------------------------------------------------------------------------
 
 void Session::lead() {
+  lead_noted();
+  if (arrival_ && arrival_->connection < 0 && !take_connection()) return finish();
   while (!ending_.load(std::memory_order_relaxed)) {
+    if (park_wanted_.load(std::memory_order_relaxed)) [[unlikely]] {
+      park();
+      if (!ThreadPool::leads()) return;
+      continue;
+    }
     if (!next_frame()) break;
     if (!ThreadPool::leads()) return;
   }
@@ -171,7 +182,7 @@ void Session::lead() {
 bool Session::next_frame() {
   if (receiver_.available() == 0) all_is_taken_up();
   wire_header head;
-  if (!await_header(&head)) return false;
+  if (!await_header(&head)) return receiver_.interrupted();
   const size_t fixed = bulk_body_size(head.op);
   if (!fixed && head.size > WIRE_FRAME_MAX) {
     return malformed(head.op,
@@ -180,7 +191,8 @@ bool Session::next_frame() {
   // The payload of a bulk frame is its handler's to receive.
   const size_t need = fixed && head.size > fixed ? fixed : head.size;
   close_group_before_wait(need);
-  if (!receiver_.fill(std::max(need, sizeof head))) return ended_within(head.op);
+  if (!receiver_.fill(std::max(need, sizeof head), park_wanted_))
+    return receiver_.interrupted() || ended_within(head.op);
   FrameReader in(receiver_.data(), need);
   receiver_.consume(need);
   payload_left_ = head.size - need;
@@ -256,7 +268,8 @@ static std::string how_it_ended(int error, bool between) {
 
 bool Session::await_header(wire_header *head) {
   close_group_before_wait(sizeof *head);
-  if (!receiver_.fill(sizeof *head)) {
+  if (!receiver_.fill(sizeof *head, park_wanted_)) {
+    if (receiver_.interrupted()) return false;
     end(EndReason::kClosed, how_it_ended(errno, receiver_.available() == 0));
     return false;
   }

@@ -8,6 +8,7 @@
 //
 // Locks, never two at a time except in this order:
 //   Answers -> Sender
+//   departure_mutex_ -> end_mutex_
 //   Objects, Transfers, Staging, ModuleStore, ThreadPool, Gate, HostFunctions: innermost
 #pragma once
 
@@ -38,10 +39,14 @@
 #include "memory/stream_waits.h"
 #include "memory/textures.h"
 #include "session/answers.h"
+#include "session/departure.h"
 #include "session/graphs.h"
 #include "session/hindrances.h"
 #include "session/host_functions.h"
 #include "session/libraries.h"
+#include "session/load_log.h"
+#include "session/migration.h"
+#include "session/moved_events.h"
 #include "session/objects.h"
 #include "session/pages.h"
 #include "session/read_ahead.h"
@@ -67,6 +72,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // called later. Any thread.
   void stop(const std::string &message);
   const std::shared_ptr<Counters> &counters() const { return counters_; }
+
+  // Moves the session to another process: `link` leads to a session there that arrives, and is this
+  // one's. `done` is called once, from any thread. Any thread.
+  void move(int link, Departure::Done done);
 
   // ---- for dispatch and handlers ---------------------------------------------------------------
 
@@ -120,8 +129,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Objects &objects() { return objects_; }
   // What would make them again elsewhere.
   Recipes &recipes() { return recipes_; }
-  // Notes what keeps the session from going on on another GPU; and looks whether it still does. The
-  // leader's.
+  // Notes what keeps the session from going on on another GPU, from any thread; and looks whether
+  // it still does, which is the leader's.
   void hinder(Hindrance hindrance);
   void reconsider(Hindrance hindrance);
   // Any thread may send answers.
@@ -222,10 +231,13 @@ class Session : public std::enable_shared_from_this<Session> {
   std::mutex &limits_mutex() { return limits_mutex_; }
   // Loads a module. CUDA_ERROR_OUT_OF_MEMORY where the session's modules would take more of the
   // device's memory than they may, or the driver's error. Any thread; one waits for the other.
-  CUresult load_module(std::shared_ptr<const Image> image, Compiling *compiling,
-                       std::unique_ptr<Module> *module);
-  // To be called when the guest takes a module that was expected, and when one is unloaded.
-  void claimed(const Module &module);
+  // `noted` says of what, for who does the same elsewhere.
+  CUresult load_module(LoadLog::Load noted, Compiling *compiling, std::unique_ptr<Module> *module);
+  LoadLog &load_log() { return load_log_; }
+  // To be called when the guest takes a module that was expected, and before and after one is
+  // unloaded.
+  void claimed(const Module &module, uint64_t handle);
+  void unloading(const Module &module);
   void unloaded(const Module &module);
   // Whether the heap of kernels can no longer be set to another size. Any thread.
   bool heap_is_fixed();
@@ -236,12 +248,42 @@ class Session : public std::enable_shared_from_this<Session> {
   std::atomic<unsigned> &loads() { return loads_; }
   void drop_functions_of(const Module *module);
 
+  // ---- of a session that arrives from another process: migration.cc
+
+  // Whether it has not arrived yet. The leader's, as the rest.
+  bool arrives() const { return arrival_ != nullptr; }
+  // Takes up a part of what it is. False when it makes no sense.
+  bool take_state(uint32_t kind, std::span<const uint8_t> bytes);
+  // From the answer on it is here.
+  void arrive(const wire_MoveCommit &in_place);
+  CUresult elapsed(uint64_t start, CUevent start_object, uint64_t end, CUevent end_object,
+                   float *milliseconds) {
+    return moved_events_.elapsed(start, start_object, end, end_object, milliseconds);
+  }
+
   // Waits for all work, and gives back everything that the session owns (`over`) or all that a
   // reset of the context ends. Returns the first error.
   CUresult reset(bool over);
 
  private:
   Session(std::shared_ptr<Device> device, SessionOptions options, int fd, int wake_fd);
+
+  friend class Departure;
+
+  // ---- moving: migration.cc
+
+  enum class Parking { kNot, kWanted, kParked, kOver };
+  bool take_connection();
+  void lead_noted();
+  void park();
+  std::string come_to_rest();
+  bool await_parked(std::string *why);
+  uint64_t stopped_ns();
+  void unpark(bool moved);
+  bool begin_commit();
+  void end_commit(bool moved);
+  bool has_moved();
+  MoveBuffers &move_buffers();
 
   void lead();
   bool next_frame();
@@ -263,6 +305,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void linger();
   SessionEnd reap();
   void watch();
+  bool hung_up();
   void end(EndReason reason, const std::string &message);
   GateOptions limited(GateOptions options, const SessionOptions &session);
   uint64_t taken_elsewhere() const;
@@ -318,6 +361,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Objects objects_;
   Graphs graphs_;
   Recipes recipes_;
+  LoadLog load_log_;
 
   std::mutex limits_mutex_;
   std::mutex load_mutex_;     // while a library is loaded and what it takes is measured
@@ -341,11 +385,29 @@ class Session : public std::enable_shared_from_this<Session> {
 
   std::atomic<unsigned> watches_{0};
 
+  MovedEvents moved_events_;
+  std::unique_ptr<Arrival> arrival_;
+  const std::function<void()> on_arrived_;
+  std::atomic<bool> park_wanted_{false};
+  std::mutex parking_mutex_;  // innermost
+  std::condition_variable parking_changed_;
+  Parking parking_ = Parking::kNot;
+  pthread_t leader_{};
+  bool has_leader_ = false;
+  std::string cannot_park_;
+  std::chrono::steady_clock::time_point park_until_, stopped_at_;
+  std::unique_ptr<MoveBuffers> move_buffers_;
+  std::mutex departure_mutex_;  // outermost
+  std::unique_ptr<Departure> departure_;
+
   std::mutex end_mutex_;
   std::vector<int> peer_fds_;
   std::condition_variable over_;
   std::atomic<bool> ending_{false};
   std::atomic<bool> left_alone_{false};  // the guest has hung up
+  bool committing_ = false;              // it moves, unless the other process fails now
+  bool arriving_ = false;                // another connection takes the place of this one's
+  bool moved_ = false;                   // the guest's connection is another process's
   bool told_ = false;                    // the guest was told of the end
   bool at_rest_ = false;                 // the session is over, and the device has come to rest
   bool ended_ = false;                   // reason_ and end_message_ are set

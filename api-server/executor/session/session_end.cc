@@ -33,6 +33,16 @@ void Session::watch_peer(int fd) {
   if (write(wake_fd_, &one, sizeof one) < 0) return;
 }
 
+// After something has come of the connection to the guest. Whether that was its end: another one
+// may be in its place now, or the session with it in another process.
+bool Session::hung_up() {
+  std::unique_lock lock(end_mutex_);
+  over_.wait(lock, [this] { return !committing_ && !arriving_; });
+  if (moved_) return true;
+  pollfd now{fd_, POLLRDHUP, 0};
+  return poll(&now, 1, 0) > 0;
+}
+
 // Until the guest hangs up, or the session is over for another reason.
 void Session::watch() {
   // The sessions of a program end one after the other: for so long its own end may take.
@@ -44,7 +54,11 @@ void Session::watch() {
       for (int fd : peer_fds_) events.push_back({fd, POLLRDHUP, 0});
     }
     if (poll(events.data(), events.size(), -1) < 0) continue;
-    if (events[0].revents || ending_.load()) return;
+    if (ending_.load()) return;
+    if (events[0].revents) {
+      if (!hung_up()) continue;
+      return;
+    }
     uint64_t wakes;
     if (events[1].revents && read(wake_fd_, &wakes, sizeof wakes) < 0) continue;
     if (ending_.load()) return;
@@ -71,6 +85,8 @@ void Session::end(EndReason reason, const std::string &message) {
   {
     std::lock_guard lock(end_mutex_);
     if (ended_) return;
+    // Nobody ends what is another process's, or is just becoming that.
+    if (committing_ || (moved_ && reason != EndReason::kMoved)) return;
     ended_ = true;
     reason_ = reason;
     end_message_ = message;
@@ -79,7 +95,7 @@ void Session::end(EndReason reason, const std::string &message) {
   answers_.hurry();
   if (memory_.lender()) memory_.lender()->hurry();
   // Wakes a leader that waits for the guest.
-  shutdown(fd_, SHUT_RD);
+  if (reason != EndReason::kMoved) shutdown(fd_, SHUT_RD);
   const uint64_t one = 1;
   if (write(wake_fd_, &one, sizeof one) < 0) return;
 }
@@ -101,7 +117,7 @@ void Session::say_end() {
     reason = reason_;
     sentence = end_message_;
   }
-  if (reason == EndReason::kClosed) return;
+  if (reason == EndReason::kClosed || reason == EndReason::kMoved) return;
   if (reason == EndReason::kViolation) sentence = "protocol violation: " + sentence;
   answers_.end(reason == EndReason::kViolation ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
                                                : CUDA_ERROR_DEVICE_UNAVAILABLE,
@@ -123,6 +139,12 @@ void Session::linger() {
 
 // By the leader, last of all.
 void Session::finish() {
+  {
+    std::lock_guard lock(parking_mutex_);
+    parking_ = Parking::kOver;
+    has_leader_ = false;
+    parking_changed_.notify_all();
+  }
   if (trace_) trace_->taken();
   say_end();
   if (memory_.lender()) memory_.lender()->close();
@@ -161,7 +183,9 @@ CUresult Session::reset(bool over) {
   libraries_.release();
   graphs_.clear();
   keep_first(first, objects_.release());
+  moved_events_.clear();
   recipes_.clear();
+  load_log_.clear();
   keep_first(first, pages_.release());
   keep_first(first, textures_.release());
   keep_first(first, arrays_.release());
@@ -223,7 +247,7 @@ bool Session::release() {
 SessionEnd Session::reap() {
   watch();
   Offers::own().end_all(id_);
-  if (on_closing_) on_closing_();
+  if (on_closing_ && !has_moved()) on_closing_();
   left_alone_.store(true);
   answers_.hurry();
   host_functions_.open();
@@ -242,6 +266,11 @@ SessionEnd Session::reap() {
     released = over_.wait_until(lock, began + patience, [this] { return released_; });
     report = {reason_, end_message_, released && reusable_, used_.list()};
   }
+  {
+    // Its thread has ended, or will: nobody parks any more.
+    std::lock_guard lock(departure_mutex_);
+    departure_.reset();
+  }
   if (released) {
     threads_.join();
   } else {
@@ -256,8 +285,10 @@ SessionEnd Session::reap() {
     threads_.abandon();
     keep_forever(shared_from_this());
   }
-  if (report.reason != EndReason::kClosed && report.reason != EndReason::kDevice) linger();
-  shutdown(fd_, SHUT_RDWR);
+  const bool moved = report.reason == EndReason::kMoved;
+  if (!moved && report.reason != EndReason::kClosed && report.reason != EndReason::kDevice)
+    linger();
+  if (!moved) shutdown(fd_, SHUT_RDWR);
   if (!report.reusable) device_->spoil();
   gate_.leave();
   if (released) device_->yield();

@@ -7,14 +7,14 @@
 
 namespace outboard {
 
-CUresult Session::load_module(std::shared_ptr<const Image> image, Compiling *compiling,
+CUresult Session::load_module(LoadLog::Load noted, Compiling *compiling,
                               std::unique_ptr<Module> *module) {
   std::lock_guard lock(load_mutex_);
   // Free memory is the whole device's: others may take some meanwhile, but hardly twice.
   uint64_t least = UINT64_MAX;
   for (int attempt = 0; attempt < 3; attempt++) {
     const uint64_t before = taken_elsewhere();
-    const CUresult result = Module::load(driver(), image, compiling, module);
+    const CUresult result = Module::load(driver(), noted.image, compiling, module);
     if (result != CUDA_SUCCESS) return result;
     const uint64_t after = taken_elsewhere();
     least = std::min(least, after > before ? after - before : 0);
@@ -23,6 +23,8 @@ CUresult Session::load_module(std::shared_ptr<const Image> image, Compiling *com
       (*module)->device_memory = least;
       outboard::count(counters_->module_memory, least);
       ++module_count_;
+      noted.library = (*module)->library;
+      (*module)->load_number = load_log_.loaded(std::move(noted));
       return CUDA_SUCCESS;
     }
     driver().cuLibraryUnload((*module)->library);
@@ -87,11 +89,14 @@ void Session::note_used(const Module &module) {
   if (used_.note(module) && on_used_) on_used_({module.hash, module.image->size()});
 }
 
-void Session::claimed(const Module &module) {
+void Session::claimed(const Module &module, uint64_t handle) {
+  load_log_.taken(module.load_number, handle);
   if (!image_room_.claim(module.image->size())) {
     end(EndReason::kDevice, "a module that was expected has no room for its image");
   }
 }
+
+void Session::unloading(const Module &module) { load_log_.unloading(module.load_number); }
 
 void Session::unloaded(const Module &module) {
   --module_count_;

@@ -14,8 +14,9 @@
 namespace outboard {
 
 // Why a session is over: the guest has closed the connection, or broke a rule; the device is
-// broken; the server has ended it; a kernel ran for longer than it may.
-enum class EndReason { kClosed, kViolation, kDevice, kStopped, kLimit };
+// broken; the server has ended it; a kernel ran for longer than it may; the session has moved to
+// another process, where it goes on.
+enum class EndReason { kClosed, kViolation, kDevice, kStopped, kLimit, kMoved };
 
 struct SessionEnd {
   EndReason reason;
@@ -27,6 +28,10 @@ struct SessionEnd {
 struct SessionOptions {
   int fd = -1;                    // the connection; the session duplicates it
   std::vector<uint8_t> leftover;  // bytes that have come behind the Hello
+  // The connection leads to a session in another process, which moves here: with the first byte the
+  // guest's connection comes. `on_arrived` is called once it is here.
+  bool arrives = false;
+  std::function<void()> on_arrived{};
   uint64_t id = 0;
   // How many bytes of the device's memory it may have; and beside those, how many under pinned
   // memory of the host, and how many for code and variables of modules.

@@ -99,6 +99,11 @@ void ThreadPool::wait_alone() {
   alone_.wait(lock, [this] { return busy_ == 0 && jobs_.empty(); });
 }
 
+bool ThreadPool::wait_alone(std::chrono::steady_clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  return alone_.wait_until(lock, until, [this] { return busy_ == 0 && jobs_.empty(); });
+}
+
 void ThreadPool::dismiss() {
   {
     std::lock_guard lock(mutex_);

@@ -7,6 +7,7 @@
 // Lock: mutex_, never held while other code runs.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -37,6 +38,8 @@ class ThreadPool {
 
   // For the leader: waits until no other thread does anything. What they do must be certain to end.
   void wait_alone();
+  // The same until then. False: others still do something.
+  bool wait_alone(std::chrono::steady_clock::time_point until);
   // For the leader: says that nobody is to lead any more, so that threads leave when they have
   // nothing to do.
   void dismiss();

@@ -25,16 +25,23 @@ Receiver::Receiver(int fd, std::span<const uint8_t> leftover, Counters &counters
   if (!buffer_) throw std::bad_alloc();
   if (!leftover.empty()) memcpy(buffer_.get(), leftover.data(), leftover.size());
   tail_ = leftover.size();
-  // A wait looks up now and then, to see whether there is still a network.
+  wait_shortly();
+}
+
+// A wait looks up now and then, to see whether there is still a network.
+void Receiver::wait_shortly() {
   const int look = silence_look_ms(limit_ms_);
   const timeval limit{.tv_sec = look / 1000, .tv_usec = look % 1000 * 1000};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 }
 
 // After a call that waits: whether to call again. ETIMEDOUT when the network is given up.
 bool Receiver::goes_on(ssize_t got) {
   if (got >= 0) return false;
-  if (errno == EINTR) return true;
+  if (errno == EINTR) {
+    interrupted_ = interrupt_ && interrupt_->load();
+    return !interrupted_;
+  }
   if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
   if (!silence_is_long(&silence_, fd_, limit_ms_)) return true;
   errno = ETIMEDOUT;
@@ -78,6 +85,14 @@ bool Receiver::fill(size_t need) {
   return true;
 }
 
+bool Receiver::fill(size_t need, const std::atomic<bool> &interrupt) {
+  interrupted_ = false;
+  interrupt_ = &interrupt;
+  const bool filled = fill(need);
+  interrupt_ = nullptr;
+  return filled;
+}
+
 bool Receiver::nothing_readable() {
   make_room(kFrameSpace);
   return !receive(MSG_DONTWAIT) && (errno == EAGAIN || errno == EWOULDBLOCK);
@@ -119,6 +134,27 @@ bool Receiver::look_ahead(size_t offset, void *to, size_t size) const {
   if (here < size)
     memcpy(at + here, spilled_.data() + unspilled_ + (offset + here - available()), size - here);
   return true;
+}
+
+std::vector<uint8_t> Receiver::unread() const {
+  std::vector<uint8_t> bytes(data(), data() + available());
+  bytes.insert(bytes.end(), spilled_.begin() + static_cast<ptrdiff_t>(unspilled_), spilled_.end());
+  return bytes;
+}
+
+void Receiver::begin_anew(std::vector<uint8_t> received) {
+  head_ = 0;
+  tail_ = std::min(received.size(), kSize);
+  memcpy(buffer_.get(), received.data(), tail_);
+  spilled_ = std::move(received);
+  unspilled_ = tail_;
+  if (unspilled_ == spilled_.size()) {
+    std::vector<uint8_t>().swap(spilled_);
+    unspilled_ = 0;
+  }
+  space_ = kSize;
+  silence_ = {};
+  wait_shortly();
 }
 
 bool Receiver::payload(void *to, size_t length, size_t padded) {

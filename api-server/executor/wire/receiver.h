@@ -2,6 +2,7 @@
 // straight to where it is wanted. Used by one thread at a time, the session's leader.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,10 @@ class Receiver {
   // ended, which errno explains: ENOTCONN where the guest closed it, ETIMEDOUT where the network
   // was given up. What data() has returned is not valid any more, here and in the next function.
   bool fill(size_t need);
+  // The same; false, too, when `interrupt` is set and a signal wakes the calling thread:
+  // `interrupted` tells that apart.
+  bool fill(size_t need, const std::atomic<bool> &interrupt);
+  bool interrupted() const { return interrupted_; }
   // Takes up what is there without waiting; true when there was nothing.
   bool nothing_readable();
   // Says that so many of the available bytes are done with. They stay where they are until the next
@@ -38,6 +43,11 @@ class Receiver {
   bool read_ahead();
   // Bytes from `offset` behind what has been consumed; false when they are not there yet.
   bool look_ahead(size_t offset, void *to, size_t size) const;
+  // Returns all that has arrived and was not consumed.
+  std::vector<uint8_t> unread() const;
+  // Goes on with another connection, which lies under the same descriptor now: these bytes of it
+  // have been received already.
+  void begin_anew(std::vector<uint8_t> received);
   int fd() const { return fd_; }
 
   // Receives the next `length` bytes into `to`, and consumes `padded` bytes, for which `to` has
@@ -50,6 +60,7 @@ class Receiver {
 
  private:
   bool receive(int flags);
+  void wait_shortly();
   bool goes_on(ssize_t got);
   size_t take_spilled(uint8_t *to, size_t most);
   void make_room(size_t need);
@@ -75,6 +86,8 @@ class Receiver {
   // Read ahead, and behind what is in the buffer; from `unspilled_` on it is still to come.
   std::vector<uint8_t> spilled_;
   size_t unspilled_ = 0;
+  const std::atomic<bool> *interrupt_ = nullptr;  // while a wait may be interrupted
+  bool interrupted_ = false;
 };
 
 }  // namespace outboard

@@ -7,10 +7,24 @@
 
 namespace outboard {
 
-Sender::Sender(int fd, Counters &counters) : fd_(fd), counters_(counters) {
-  // A blocked send wakes up now and then, to see whether it should still wait.
+Sender::Sender(int fd, Counters &counters) : fd_(fd), counters_(counters) { wait_shortly(); }
+
+// A blocked send wakes up now and then, to see whether it should still wait.
+void Sender::wait_shortly() {
   const timeval limit{.tv_sec = 0, .tv_usec = 500000};
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+void Sender::begin_anew() {
+  std::lock_guard lock(mutex_);
+  broken_ = false;
+  silence_ = {};
+  wait_shortly();
+}
+
+void Sender::leave() {
+  std::lock_guard lock(mutex_);
+  broken_ = true;
 }
 
 bool Sender::send(iovec *parts, int count, int descriptor) {

@@ -30,10 +30,16 @@ class Sender {
   bool push(uint16_t op, void *frame, size_t size, const void *payload = nullptr,
             size_t length = 0);
 
+  // Goes on with another connection, which lies under the same descriptor now.
+  void begin_anew();
+  // Says that the connection is another process's: nothing is sent any more.
+  void leave();
+
   // Makes a guest that takes nothing for a moment count as gone from now on.
   void hurry() { hurried_.store(true, std::memory_order_relaxed); }
 
  private:
+  void wait_shortly();
   bool send_rest(iovec *parts, int count, int descriptor);
 
   int fd_;

@@ -733,6 +733,48 @@ TEST(recipe_bytes_are_limited) {
   CHECK_EQUAL(hindrances.load(), 0u);
 }
 
+// Beyond these the session is as before, but for that it cannot be moved.
+TEST(loads_are_limited) {
+  session_limits.loads = 4;
+  World w;
+  const Counter &hindrances = w.session->counters()->hindrances;
+  for (uint32_t i = 1; i <= 4; i++)
+    w.guest.load(module_handle(i), Guest::image("kernel k" + std::to_string(i) + "\n"));
+  CHECK_EQUAL(hindrances.load(), 0u);
+  CHECK_EQUAL(w.guest.load(module_handle(5), Guest::image("kernel k5\n")).reply.result,
+              CUDA_SUCCESS);
+  CHECK_EQUAL(hindrances.load(), bit_of(Hindrance::kManyObjects));
+  w.guest.call(WIRE_ContextReset, wire_ContextReset{});
+  CHECK_EQUAL(hindrances.load(), 0u);
+}
+
+TEST(unloaded_bytes_are_limited) {
+  session_limits.unloaded_bytes = 4096;
+  World w;
+  const Counter &hindrances = w.session->counters()->hindrances;
+  const auto unload = [&](uint32_t index) {
+    wire_ModuleUnload q{};
+    q.module = module_handle(index);
+    w.guest.put(WIRE_ModuleUnload, q);
+    w.guest.synchronize();
+  };
+  // What is loaded and unloaded at once leaves nothing to remember.
+  for (uint32_t i = 1; i <= 20; i++) {
+    w.guest.load(module_handle(i), Guest::image("kernel a" + std::string(1000, 'x') + "\n"));
+    unload(i);
+  }
+  CHECK_EQUAL(hindrances.load(), 0u);
+  uint32_t unloaded = 0;
+  for (uint32_t i = 21; hindrances.load() == 0 && i <= 40; i++) {
+    w.guest.load(module_handle(i), Guest::image("kernel b" + std::string(1000, 'x') + "\n"));
+    if (i == 21) continue;
+    unload(i - 1);
+    ++unloaded;
+  }
+  CHECK_EQUAL(hindrances.load(), bit_of(Hindrance::kManyObjects));
+  CHECK(unloaded > 1 && unloaded < 10);
+}
+
 // Beyond it what comes waits in the network.
 TEST(read_ahead_bytes_are_limited) {
   session_limits.read_ahead_bytes = 1 << 20;

@@ -1,5 +1,15 @@
 // What is kept for a move, and what hinders one (docs/moving.md).
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "base/local_socket.h"
 #include "check.h"
+#include "images/variable_names.h"
 #include "session/recipes.h"
 #include "world.h"
 
@@ -194,4 +204,292 @@ TEST(a_program_with_several_gpus_cannot_be_moved) {
   options.group = 3;
   World w(options);
   CHECK_EQUAL(hindrances(w), bit_of(Hindrance::kSeveralGpus));
+}
+
+// ---- what an image may have --------------------------------------------------------------------
+
+namespace {
+
+std::vector<std::string> names_in(const std::string &text, std::string *why) {
+  const std::string bytes = Guest::image(text);
+  const std::shared_ptr<Image> image = Image::make(bytes.size());
+  memcpy(image->data(), bytes.data(), bytes.size());
+  return variable_names(*image, why);
+}
+
+}  // namespace
+
+TEST(the_variables_of_ptx_are_found) {
+  std::string why;
+  const auto names = names_in(
+      ".version 8.0\n.target sm_80 // .global .u32 no;\n.address_size 64\n"
+      ".visible .global .align 4 .u32 first = 5;\n"
+      ".global .align 8 .b8 second[16] = {1, 2, third, 0}; /* .const .u32 no; */\n"
+      ".extern .const .f32 far;\n.const .v4 .f32 fourth, fifth[2];\n"
+      ".global .attribute(.managed) .u64 $sixth = generic(first);\n"
+      ".entry k(.param .u64 .ptr .global .align 4 p) { ld.global.u32 %r, [%rd1];\n"
+      "  .global .u32 inside; .shared .u32 no; bar.sync 0; }\n"
+      ".file 1 \"a .global .u32 no;\"\n",
+      &why);
+  CHECK_EQUAL(why, "");
+  CHECK(names == (std::vector<std::string>{"$sixth", "far", "fifth", "first", "fourth", "inside",
+                                           "second"}));
+}
+
+TEST(an_image_that_is_none_has_a_reason) {
+  std::string why;
+  const std::shared_ptr<Image> image = Image::make(64);
+  memset(image->data(), 0, 64);
+  const wire_image_part part{WIRE_IMAGE_FATBIN, 0, 48};
+  memcpy(image->data(), &part, sizeof part);
+  CHECK(variable_names(*image, &why).empty());
+  CHECK(!why.empty());
+}
+
+// ---- a session that goes -----------------------------------------------------------------------
+
+namespace {
+
+struct Told {
+  bool moved;
+  std::string why;
+};
+
+// The process that a session is to move to, played by the test.
+struct Target {
+  explicit Target(World &w) {
+    int fds[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+    here = fds[0];
+    w.session->move(fds[1], [this](bool moved, const std::string &why, uint64_t) {
+      told.set_value({moved, why});
+    });
+  }
+  ~Target() {
+    close_fd(here);
+    close_fd(connection);
+  }
+  bool take_connection() {
+    char carrier;
+    return receive_message(here, &carrier, sizeof carrier, &connection);
+  }
+  // The next command, with its payload; empty: the session has gone.
+  std::vector<uint8_t> next() {
+    wire_header head;
+    if (recv(here, &head, sizeof head, MSG_WAITALL) != sizeof head) return {};
+    std::vector<uint8_t> frame(head.size);
+    memcpy(frame.data(), &head, sizeof head);
+    const size_t rest = frame.size() - sizeof head;
+    if (rest && recv(here, frame.data() + sizeof head, rest, MSG_WAITALL) != ssize_t(rest))
+      return {};
+    return frame;
+  }
+  void answer(const std::vector<uint8_t> &question, int32_t result = 0) {
+    wire_ModuleGlobal_reply reply{};
+    memcpy(&reply.reply.request, question.data() + sizeof(wire_header), sizeof(uint64_t));
+    reply.reply.header = {WIRE_REPLY, 0, sizeof reply};
+    reply.reply.result = result;
+    CHECK(send(here, &reply, sizeof reply, MSG_NOSIGNAL) == sizeof reply);
+  }
+  // Answers everything up to the commit, which is returned; what came before it is counted.
+  std::vector<uint8_t> serve_until_commit() {
+    for (;;) {
+      const std::vector<uint8_t> frame = next();
+      if (frame.empty()) return frame;
+      wire_header head;
+      memcpy(&head, frame.data(), sizeof head);
+      if (head.op == WIRE_MoveCommit) return frame;
+      commands.push_back(head.op);
+      if (head.op == WIRE_Echo) answer(frame);
+    }
+  }
+
+  int here = -1;
+  int connection = -1;
+  std::vector<uint16_t> commands;
+  std::promise<Told> told;
+};
+
+bool echoes(World &w) { return w.guest.call(WIRE_Echo, wire_Echo{}).reply.result == CUDA_SUCCESS; }
+
+}  // namespace
+
+TEST(a_session_goes_with_what_it_has) {
+  World w;
+  w.guest.map(World::base(), kGranule);
+  w.guest.upload(World::base(), pattern(5000));
+  w.guest.stream(1);
+  w.guest.event(2);
+  w.guest.synchronize();
+  Target target(w);
+  CHECK(target.take_connection());
+  const std::vector<uint8_t> commit = target.serve_until_commit();
+  CHECK(!commit.empty());
+  const auto count = [&](uint16_t op) {
+    return std::count(target.commands.begin(), target.commands.end(), op);
+  };
+  CHECK_EQUAL(count(WIRE_cuStreamCreateWithPriority), 1);
+  CHECK_EQUAL(count(WIRE_cuEventCreate), 1);
+  CHECK_EQUAL(count(WIRE_MemoryMap), 1);
+  // The rest of the granule is zeros, as it is there.
+  CHECK_EQUAL(count(WIRE_Upload), 1);
+  target.answer(commit);
+  const Told told = target.told.get_future().get();
+  CHECK(told.moved);
+  // The connection is the target's, and nobody has shut it down.
+  CHECK(w.ended().reason == EndReason::kMoved);
+  const std::string asked = "a question";
+  w.guest.send(asked.data(), asked.size());
+  char got[16];
+  CHECK_EQUAL(recv(target.connection, got, sizeof got, 0), ssize_t(asked.size()));
+}
+
+TEST(a_target_that_dies_leaves_the_session_where_it_is) {
+  World w;
+  w.guest.stream(1);
+  for (int after : {0, 1, 2, 3}) {
+    Target target(w);
+    if (after > 0) CHECK(target.take_connection());
+    if (after > 1) CHECK(!target.next().empty());
+    if (after > 2) CHECK(!target.serve_until_commit().empty());
+    close_fd(std::exchange(target.here, -1));
+    const Told told = target.told.get_future().get();
+    CHECK(!told.moved);
+    CHECK(told.why.find("has ended") != told.why.npos);
+    CHECK(echoes(w));
+  }
+  w.end();
+}
+
+TEST(a_target_that_refuses_leaves_the_session_where_it_is) {
+  World w;
+  Target target(w);
+  CHECK(target.take_connection());
+  target.answer(target.serve_until_commit(), CUDA_ERROR_OUT_OF_MEMORY);
+  const Told told = target.told.get_future().get();
+  CHECK(!told.moved);
+  CHECK(told.why.find("CUDA error 2") != told.why.npos);
+  CHECK(echoes(w));
+  w.end();
+}
+
+TEST(a_session_moves_once_at_a_time) {
+  World w;
+  Target first(w);
+  CHECK(first.take_connection());
+  Target second(w);
+  CHECK(second.told.get_future().get().why == "it is being moved already");
+  CHECK(second.next().empty());
+  close_fd(std::exchange(first.here, -1));
+  CHECK(!first.told.get_future().get().moved);
+  w.end();
+}
+
+TEST(what_hinders_is_said_by_name) {
+  World w;
+  w.guest.put(WIRE_ArrayCreate, create_array(16));
+  w.guest.synchronize();
+  Target target(w);
+  CHECK(target.told.get_future().get().why == "the session has arrays");
+  CHECK(echoes(w));
+  w.end();
+}
+
+TEST(a_guest_that_leaves_while_its_session_moves_ends_it) {
+  World w;
+  Target target(w);
+  CHECK(target.take_connection());
+  CHECK(!target.next().empty());
+  w.guest.close();
+  CHECK(w.ended().reason == EndReason::kClosed);
+  CHECK(!target.told.get_future().get().moved);
+}
+
+// ---- a session that comes ----------------------------------------------------------------------
+
+namespace {
+
+WorldOptions arriving() {
+  WorldOptions options;
+  options.arrives = true;
+  return options;
+}
+
+void put_state(World &w, uint32_t kind, const std::string &bytes) {
+  wire_MoveState q{};
+  q.kind = kind;
+  q.length = bytes.size();
+  w.guest.put(WIRE_MoveState, q, bytes);
+}
+
+}  // namespace
+
+TEST(a_session_comes_with_what_was_not_carried_out) {
+  World w(arriving());
+  int guest[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
+  const char carrier = 0;
+  CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+  close(guest[0]);
+  w.guest.map(World::base(), kGranule);
+  w.guest.upload(World::base(), pattern(5000));
+  wire_Echo echo{};
+  echo.request = {{WIRE_Echo, 0, sizeof echo}, 77};
+  const std::string unread(reinterpret_cast<const char *>(&echo), sizeof echo);
+  put_state(w, WIRE_MOVE_UNREAD, unread.substr(0, 5));
+  put_state(w, WIRE_MOVE_UNREAD, unread.substr(5));
+  wire_MoveCommit commit{};
+  commit.async = CUDA_ERROR_INVALID_IMAGE;
+  CHECK_EQUAL(w.guest.call(WIRE_MoveCommit, commit).reply.result, CUDA_SUCCESS);
+  CHECK(w.guest.next().bytes.empty());  // that link is over
+  Guest program(guest[1]);
+  const Answer answer = program.wait(77);
+  CHECK_EQUAL(answer.reply.async, CUDA_ERROR_INVALID_IMAGE);
+  CHECK(program.download(World::base(), 5000) == pattern(5000));
+  program.close();
+  CHECK(w.ended().reason == EndReason::kClosed);
+}
+
+TEST(a_session_that_does_not_come_is_over) {
+  World w(arriving());
+  CHECK(w.end().reason == EndReason::kClosed);
+}
+
+TEST(only_a_connection_may_come) {
+  World w(arriving());
+  const char carrier = 0;
+  const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  CHECK(send_message(w.source_fd, &carrier, 1, file));
+  close(file);
+  w.expect_violation("no connection");
+}
+
+TEST(state_without_sense_is_a_violation) {
+  for (uint32_t kind : {uint32_t{WIRE_MOVE_KINDS}, uint32_t{WIRE_MOVE_COUNTERS}}) {
+    World w(arriving());
+    int guest[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
+    const char carrier = 0;
+    CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+    put_state(w, kind, std::string(4096, 'x'));
+    w.expect_violation("makes no sense");
+    close(guest[0]);
+    close(guest[1]);
+  }
+}
+
+TEST(no_guest_may_say_what_only_moving_sessions_do) {
+  {
+    World w;
+    put_state(w, WIRE_MOVE_UNREAD, "x");
+    w.expect_violation("MoveState from a guest");
+  }
+  {
+    World w;
+    w.guest.ask(WIRE_MoveCommit, wire_MoveCommit{});
+    w.expect_violation("MoveCommit from a guest");
+  }
+  World w;
+  w.guest.ask(WIRE_ModuleExpect, wire_ModuleExpect{});
+  w.expect_violation("ModuleExpect from a guest");
 }

@@ -61,7 +61,8 @@ uint64_t World::base() { return device()->window_base(); }
 
 World::World(WorldOptions options) : World(std::move(options), socket_pair()) {}
 
-World::World(WorldOptions options, int fds[2]) : guest(fds[0]), end_(over_.get_future()) {
+World::World(WorldOptions options, int fds[2])
+    : source_fd(fds[0]), guest(fds[0]), end_(over_.get_future()) {
   SessionOptions session_options;
   session_options.fd = fds[1];
   session_options.id = 7;
@@ -73,6 +74,7 @@ World::World(WorldOptions options, int fds[2]) : guest(fds[0]), end_(over_.get_f
   session_options.group = options.group;
   session_options.upload_cache = options.upload_cache;
   session_options.expected = options.expected;
+  session_options.arrives = options.arrives;
   session_options.patience = options.patience;
   session_options.stop_patience = options.stop_patience;
   session_options.most_kernel = options.most_kernel;

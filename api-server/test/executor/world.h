@@ -24,6 +24,7 @@ struct WorldOptions {
   uint64_t group = 0;
   bool upload_cache = false;
   std::vector<outboard::ExpectedModule> expected;
+  bool arrives = false;
 };
 
 class World {
@@ -54,6 +55,8 @@ class World {
   void load_kernels();
   void gate(uint32_t number, uint64_t stream);
 
+  // The guest's end of the connection.
+  int source_fd = -1;
   Guest guest;
   std::shared_ptr<outboard::Session> session;
 

@@ -81,8 +81,13 @@ export class ApiClient {
   }
 
   /** What the server answers, undefined where it says nothing. Throws its refusal. */
-  async ask(method: string, route: string, body?: unknown): Promise<unknown> {
-    const { status, text } = await this.#send(method, route, body);
+  async ask(
+    method: string,
+    route: string,
+    body?: unknown,
+    patience = answerSeconds,
+  ): Promise<unknown> {
+    const { status, text } = await this.#send(method, route, body, patience);
     const json = parsed(text);
     if (status >= 200 && status < 300) {
       if (status === 204) return undefined;
@@ -114,7 +119,7 @@ export class ApiClient {
     return { closed, close: () => socket.close() };
   }
 
-  #send(method: string, route: string, body: unknown): Promise<Answer> {
+  #send(method: string, route: string, body: unknown, patience: number): Promise<Answer> {
     const base = this.#socket !== null ? 'http://localhost' : this.where;
     const send = base.startsWith('https:') ? httpsRequest : httpRequest;
     const sent = body === undefined ? '' : JSON.stringify(body);
@@ -122,7 +127,7 @@ export class ApiClient {
     const options = {
       method,
       headers: { ...this.#headers(), ...type, 'content-length': Buffer.byteLength(sent) },
-      timeout: answerSeconds * 1000,
+      timeout: patience * 1000,
       agent: false,
       ...(this.#socket !== null && { socketPath: this.#socket }),
     } as const;
@@ -131,9 +136,7 @@ export class ApiClient {
         read(answer).then(resolve, (error) => reject(this.#unreachable(error)));
       });
       asked.once('error', (error) => reject(this.#unreachable(error)));
-      asked.once('timeout', () =>
-        asked.destroy(new Error(`no answer in ${answerSeconds} seconds`)),
-      );
+      asked.once('timeout', () => asked.destroy(new Error(`no answer in ${patience} seconds`)));
       asked.end(sent);
     });
   }

@@ -188,6 +188,16 @@ export class Metrics implements Observer {
     'Decisions that the usual policy made because another one failed (threw) or took too long (slow).',
     ['policy', 'why'],
   );
+  readonly #moves = this.#counter(
+    'outboard_moves_total',
+    'Sessions that were to move: they have, stayed where they were, or were lost with both processes.',
+    ['how'],
+  );
+  readonly #moveSeconds = this.#histogram(
+    'outboard_move_seconds',
+    'How long moves took, from when they were asked for.',
+    [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
+  );
   readonly #attach = this.#histogram(
     'outboard_attach_seconds',
     'From the arrival of a program until an API server process has its connection, waiting included.',
@@ -287,6 +297,11 @@ export class Metrics implements Observer {
 
   slotLost(gpu: number) {
     this.#slotsLost.inc(this.#knownGpus.get(gpu) ?? this.#labelsOf(gpu, '', ''));
+  }
+
+  moved(how: 'moved' | 'stayed' | 'lost', seconds: number) {
+    this.#moves.inc({ how });
+    if (how === 'moved') this.#moveSeconds.observe(seconds);
   }
 
   policyFailed(policy: string, why: string) {

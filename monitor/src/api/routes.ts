@@ -158,6 +158,19 @@ export const routes: readonly Route[] = [
     },
   },
   {
+    method: 'PUT',
+    url: '/v1/sessions/:id/place',
+    id: 'moveSession',
+    summary: 'Moves a session to another GPU, or to another process; answers when it is there',
+    rights: 'act',
+    params: id,
+    body: schemas.MoveWish,
+    answer: schemas.Move,
+    refusals: [404, 409],
+    handle: ({ operations }, { params, body }) =>
+      operations.move(Number(params['id']), body as { gpu?: number; within?: boolean }),
+  },
+  {
     method: 'GET',
     url: '/v1/queue',
     id: 'listQueue',

@@ -99,7 +99,11 @@ export const Session = Type.Object({
   uuid: Type.String({ description: 'of the GPU' }),
   slot: Type.Integer(),
   slotPid: nullableNumber('of the API server process'),
-  state: choice('starting', 'running', 'ending'),
+  state: choice('starting', 'running', 'moving', 'ending'),
+  moving: Type.Union([choice('starting', 'preparing', 'transferring'), Type.Null()], {
+    description: 'what is being done to move it to another process',
+  }),
+  moves: Type.Integer({ description: 'how often it has moved' }),
   started: moment('when it got its slot'),
   seconds: seconds('since then'),
   waitedSeconds: seconds('in the queue before'),
@@ -126,6 +130,27 @@ export const Session = Type.Object({
   }),
   counters: Type.Record(Type.String(), Type.Number(), { description: 'of the executor' }),
 });
+
+const place = Type.Object({ gpu: Type.Integer(), slot: Type.Integer() });
+export const Move = Type.Object({
+  session: Type.Integer(),
+  from: place,
+  to: place,
+  seconds: seconds('from when it was asked for'),
+  stoppedSeconds: seconds('its commands were not carried out; 0: not known'),
+});
+
+export const MoveWish = Type.Object(
+  {
+    gpu: Type.Optional(
+      Type.Integer({ minimum: 0, description: 'by index; absent: any other that it fits on' }),
+    ),
+    within: Type.Optional(
+      Type.Boolean({ description: 'to another process on the same GPU', default: false }),
+    ),
+  },
+  { additionalProperties: false },
+);
 
 export const Kernel = Type.Object({
   name: Type.String({

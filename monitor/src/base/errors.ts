@@ -441,6 +441,11 @@ const table = {
     sentence: '%s',
     remedy: 'Correct the file; `outboard serve --check-config` says whether it is right.',
   },
+  OB_MOVE: {
+    sentence: 'session %s is not moved: %s',
+    remedy:
+      'It goes on where it is. `outboard sessions` shows what hinders it (HINDERED), docs/moving.md says what that means.',
+  },
   OB_NO_SESSION: {
     sentence: 'there is no session %s',
     remedy: 'See `outboard sessions` for those that run and wait.',

@@ -11,6 +11,7 @@ export function observers(all: readonly Observer[]): Observer {
     ended: (...what) => each((observer) => observer.ended(...what)),
     slotReady: (...what) => each((observer) => observer.slotReady(...what)),
     slotLost: (...what) => each((observer) => observer.slotLost(...what)),
+    moved: (...what) => each((observer) => observer.moved(...what)),
     policyFailed: (...what) => each((observer) => observer.policyFailed(...what)),
   };
 }

@@ -71,6 +71,19 @@ export interface SensorsView {
   fanSpeed: number | null;
 }
 
+/** A process is started for it; that is offered the session; what the session has goes there. */
+export type MovePhase = 'starting' | 'preparing' | 'transferring';
+
+export interface MoveView {
+  session: number;
+  from: { gpu: number; slot: number };
+  to: { gpu: number; slot: number };
+  /** From when it was asked for. */
+  seconds: number;
+  /** For which its commands were not carried out; 0: its old process has not said. */
+  stoppedSeconds: number;
+}
+
 export interface SessionView {
   id: number;
   /** A program has a session on each of its GPUs. */
@@ -94,7 +107,11 @@ export interface SessionView {
   uuid: string;
   slot: number;
   slotPid: number | null;
-  state: 'starting' | 'running' | 'ending';
+  state: 'starting' | 'running' | 'moving' | 'ending';
+  /** What is being done to move it to another process; null: it is not being moved. */
+  moving: MovePhase | null;
+  /** How often it has moved. */
+  moves: number;
   started: string;
   seconds: number;
   waitedSeconds: number;
@@ -213,6 +230,11 @@ export interface Operations {
   /** The dearest kernels of a session that runs, dearest first, at most 100. */
   kernels(session: number): Promise<KernelView[]>;
   setShare(session: number, share: ShareChange): void;
+  /** Resolves once it is there; throws OB_MOVE where it stays. */
+  move(
+    session: number,
+    wish: { gpu?: number | undefined; within?: boolean | undefined },
+  ): Promise<MoveView>;
   /** From now on nobody new is taken; who waits is refused. Undone by `resume`. */
   drain(): void;
   resume(): void;
@@ -246,6 +268,8 @@ export interface Observer {
   ended(session: SessionView, reason: string): void;
   slotReady(gpu: number, startSeconds: number): void;
   slotLost(gpu: number): void;
+  /** A session was to move: it has, it stays where it was, or it was lost with both processes. */
+  moved(how: 'moved' | 'stayed' | 'lost', seconds: number): void;
   /** A policy failed at a decision, which the usual one has made instead. */
   policyFailed(policy: string, why: 'threw' | 'slow'): void;
 }
@@ -256,5 +280,6 @@ export const noObserver: Observer = {
   ended() {},
   slotReady() {},
   slotLost() {},
+  moved() {},
   policyFailed() {},
 };

@@ -18,6 +18,7 @@ const commands: Record<string, () => Promise<Command>> = {
   top: async () => (await import('./top.js')).top,
   sessions: async () => (await import('./sessions.js')).sessions,
   kernels: async () => (await import('./kernels.js')).kernels,
+  move: async () => (await import('./move.js')).move,
   kill: async () => (await import('./kill.js')).kill,
   quota: async () => (await import('./quota.js')).quota,
   drain: async () => (await import('./drain.js')).drain,

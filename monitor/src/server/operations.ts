@@ -152,6 +152,10 @@ export class LiveOperations implements Operations {
       : null;
   }
 
+  move(id: number, wish: { gpu?: number | undefined; within?: boolean | undefined }) {
+    return this.#server.running.mover.move(this.#server.session(id), wish);
+  }
+
   drain() {
     this.#server.drain();
   }

@@ -150,6 +150,12 @@ export class Server {
         },
         onUsed: (slot, session, module) => this.running.used(slot, session, module),
         onClosing: (slot) => this.running.closing(slot),
+        onArrived: (slot) => this.running.mover.arrived(slot),
+        onMoved: (slot, stoppedMs) => this.running.mover.moved(slot, stoppedMs),
+        onStays: (slot, why) => {
+          this.running.mover.stays(slot, why);
+          this.#serveQueue();
+        },
         onEnded: (slot, end, counters) => {
           this.running.ended(slot, end, counters);
           this.#serveQueue();
@@ -171,7 +177,8 @@ export class Server {
     const { pool, quota } = this;
     const stopping = () => this.stopping;
     const waiting = this.#waiting;
-    this.running = new Running({ ...options, pool, quota, waiting, stopping, observer, log });
+    const gpus = () => this.state.gpus;
+    this.running = new Running({ ...options, pool, quota, waiting, stopping, observer, log, gpus });
     const state = () => this.state;
     const newId = () => ++this.#ids;
     this.turns = new Turns({

@@ -63,6 +63,7 @@ class SpanObserver implements Observer {
   readonly slotReady = noObserver.slotReady;
   readonly slotLost = noObserver.slotLost;
   readonly policyFailed = noObserver.policyFailed;
+  readonly moved = noObserver.moved;
 
   constructor(tracer: Tracer, api: Api) {
     this.#tracer = tracer;

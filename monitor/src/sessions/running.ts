@@ -3,7 +3,7 @@
 import type { ExpectedModule } from '../../../api-server/src/control.js';
 import type { Counters } from '../../../api-server/src/ipc.js';
 import type { SessionEnd } from '../../../api-server/src/native.js';
-import type { EndedState, Placement } from '../../policies/state.js';
+import type { EndedState, GpuState, Placement } from '../../policies/state.js';
 import { OutboardError } from '../base/errors.js';
 import { withKernelNames } from '../base/kernel-name.js';
 import type { Log } from '../base/log.js';
@@ -19,6 +19,7 @@ import type { Slot } from '../slots/slot.js';
 import { type ProgramGpu, UsualModules } from '../slots/usual-modules.js';
 import type { Tenants } from '../tenants/tenants.js';
 import type { TraceFolder } from '../trace/folder.js';
+import { Mover } from './mover.js';
 import { numbers, Session } from './session.js';
 
 /** After so many processes have died under a program it is refused: it may be what kills them. */
@@ -40,6 +41,8 @@ export interface RunningOptions {
   uploads: CacheFolder | null;
   observer: Observer;
   log: Log;
+  /** As policies see them now. */
+  gpus: () => readonly GpuState[];
 }
 
 export class Running {
@@ -51,11 +54,21 @@ export class Running {
   readonly #observer: Observer;
   readonly #waiting: Waiting;
   readonly #usual = new UsualModules();
+  /** Moves sessions from one process to another. */
+  readonly mover: Mover;
 
   constructor(options: RunningOptions) {
     this.#options = options;
     this.#observer = options.observer;
     this.#waiting = options.waiting;
+    const { pool, observer, gpus } = options;
+    this.mover = new Mover({
+      pool,
+      observer,
+      gpus,
+      onArrived: (session, slot, placement) => this.#arrived(session, slot, placement),
+      onLost: (session, how) => this.#lostMoving(session, how),
+    });
   }
 
   /**
@@ -83,34 +96,33 @@ export class Running {
     this.sessions.set(slot, session);
     session.shareInForce = this.#options.quota.begin(session);
     const { windowBases, windowSize, takesGranularity } = visitor.hello;
-    slot.offer(
-      {
-        type: 'offer',
-        session: BigInt(session.id),
-        memoryLimit: placement.memory,
-        pinnedLimit: beside.pinned,
-        moduleLimit: beside.modules,
-        stackLimit: beside.stacks,
-        tenant: visitor.request.tenant,
-        group: seat.group.gpus.length > 1 ? BigInt(seat.group.id) : 0n,
-        uploadCache: this.#keepsUploads(visitor.request.tenant),
-        expected: visitor.hello.expectsModules ? this.#usual.of(programOf(session)) : [],
-        windowBases,
-        windowSize,
-        takesGranularity,
-        leftover: detached.leftover,
-        gated: this.#options.gated,
-        measured: session.measured,
-        mostKernel: this.#mostKernel(visitor.request.tenant),
-        tickets,
-        trace:
-          this.#options.traces?.begin(session.id, {
-            arrived: visitor.arrived,
-            placed: session.started,
-          }) ?? null,
-      },
-      detached.handle,
-    );
+    session.offer = {
+      type: 'offer',
+      session: BigInt(session.id),
+      memoryLimit: placement.memory,
+      pinnedLimit: beside.pinned,
+      moduleLimit: beside.modules,
+      stackLimit: beside.stacks,
+      tenant: visitor.request.tenant,
+      group: seat.group.gpus.length > 1 ? BigInt(seat.group.id) : 0n,
+      uploadCache: this.#keepsUploads(visitor.request.tenant),
+      expected: visitor.hello.expectsModules ? this.#usual.of(programOf(session)) : [],
+      windowBases,
+      windowSize,
+      takesGranularity,
+      leftover: detached.leftover,
+      gated: this.#options.gated,
+      measured: session.measured,
+      mostKernel: this.#mostKernel(visitor.request.tenant),
+      tickets,
+      trace:
+        this.#options.traces?.begin(session.id, {
+          arrived: visitor.arrived,
+          placed: session.started,
+        }) ?? null,
+      arrives: false,
+    };
+    slot.offer(session.offer, detached.handle);
     session.log.debug('offered');
   }
 
@@ -119,6 +131,7 @@ export class Running {
    * slot's quota page, the monitor lets go of the connection and tells the process to begin.
    */
   async prepared(slot: Slot) {
+    if (this.mover.prepared(slot)) return;
     const session = this.sessions.get(slot);
     if (!session) return;
     await session.shareInForce;
@@ -207,6 +220,7 @@ export class Running {
 
   /** The process cannot take the session: the guest is refused with the code that the process gives. */
   declined(slot: Slot, code: string | null, message: string) {
+    if (this.mover.declined(slot, message)) return;
     const session = this.#free(slot);
     if (session) {
       const { client, request } = session.visitor;
@@ -233,6 +247,11 @@ export class Running {
   }
 
   ended(slot: Slot, end: SessionEnd, counters: Counters) {
+    const moved = end.reason === 'moved';
+    if (this.mover.over(slot, end.message, moved ? 'moved' : 'ended')) {
+      this.sessions.delete(slot);
+      return;
+    }
     const session = this.sessions.get(slot);
     if (session) {
       session.settle();
@@ -251,6 +270,24 @@ export class Running {
     this.#free(slot);
   }
 
+  /** It is in another process now, which has been told to begin. */
+  #arrived(session: Session, slot: Slot, placement: Placement) {
+    const { quota } = this.#options;
+    session.settle();
+    quota.end(session);
+    this.sessions.delete(session.slot);
+    session.goesOn(slot, placement);
+    this.sessions.set(slot, session);
+    session.shareInForce = quota.begin(session);
+    if (session.ending !== null) slot.end(session.ending);
+  }
+
+  #lostMoving(session: Session, how: string) {
+    session.log.error({ seconds: session.seconds }, `session lost while it moved: ${how}`);
+    this.#options.quota.end(session);
+    this.#over(session, 'lost');
+  }
+
   #over(session: Session, reason: string) {
     this.history.push(session.ended);
     if (this.history.length > historyMax) this.history.shift();
@@ -259,8 +296,12 @@ export class Running {
 
   /** The process has ended. If its session had not begun, the monitor still has the client, which gets another. */
   lost(slot: Slot, how: string) {
-    const session = this.#free(slot);
     this.#options.quota.slotEnded(slot);
+    if (this.mover.over(slot, how, 'exit')) {
+      this.sessions.delete(slot);
+      return;
+    }
+    const session = this.#free(slot);
     session?.settle();
     if (session) this.#rescue(session, how);
   }

@@ -1,9 +1,9 @@
 // A session from its placement on: who it is, where it runs, what it was given and has used.
-import type { Counters } from '../../../api-server/src/ipc.js';
+import type { Counters, SessionOffer } from '../../../api-server/src/ipc.js';
 import { hindrancesOf } from '../../../api-server/src/native.js';
 import type { EndedState, Placement, SessionState } from '../../policies/state.js';
 import type { Log } from '../base/log.js';
-import type { SessionView } from '../base/view.js';
+import type { MovePhase, SessionView } from '../base/view.js';
 import type { Group, Seat } from '../queue/reservations.js';
 import type { Visitor } from '../queue/visitor.js';
 import { spent } from '../quota/page-view.js';
@@ -19,10 +19,16 @@ function nothing(measured: boolean): ShareSample {
 export class Session {
   readonly id: number;
   readonly visitor: Visitor;
-  readonly placement: Placement;
-  readonly slot: Slot;
+  placement: Placement;
+  slot: Slot;
+  /** What it was offered its process with; undefined until then. */
+  offer: SessionOffer | undefined;
+  /** What is being done to move it; null: it is not being moved. */
+  moving: MovePhase | null = null;
+  /** How often it has moved. */
+  moves = 0;
   /** All sessions of its program, which has one on each of its GPUs. */
-  readonly group: Group;
+  group: Group;
   /** Which of these it is, in the order of the program's GPUs; 0: the first. */
   readonly ordinal: number;
   readonly log: Log;
@@ -43,7 +49,9 @@ export class Session {
   beyondLimit = false;
   /** Whether all its work is measured; if not, its sample says nothing of the device's time. */
   readonly measured: boolean;
-  sample: ShareSample;
+  #sample: ShareSample;
+  /** What of that was spent in processes that it has left. */
+  #before = { deviceNs: 0, gateWaits: 0, gateSeconds: 0 };
   /**
    * Resolves when the quota page of its slot has its limit, to which the gate there holds it from then on. If the
    * quota runner fails, it resolves without that (Quota.begin).
@@ -64,7 +72,7 @@ export class Session {
     this.group = group;
     this.ordinal = ordinal;
     this.measured = measured;
-    this.sample = nothing(measured);
+    this.#sample = nothing(measured);
     const { shareRequest, shareLimit, tenant, name } = visitor.request;
     this.share = { request: shareRequest, limit: shareLimit };
     const { program } = visitor.hello;
@@ -72,6 +80,31 @@ export class Session {
     const whose = tenant === '' ? {} : { tenant };
     const which = group.gpus.length === 1 ? {} : { group: group.id };
     this.log = slot.log.child({ session: this.id, ...which, ...whose, name, program, memory });
+  }
+
+  /** It has moved there. What it has used so far counts on. */
+  goesOn(slot: Slot, placement: Placement) {
+    const { deviceNs, gateWaits, gateSeconds } = this.#sample;
+    this.#before = { deviceNs: deviceNs ?? 0, gateWaits, gateSeconds };
+    this.slot = slot;
+    this.placement = placement;
+    this.group = { id: this.group.id, gpus: [placement.gpu] };
+    this.moves++;
+  }
+
+  get sample(): ShareSample {
+    return this.#sample;
+  }
+
+  /** As the process says that has it now. */
+  set sample({ deviceNs, gateWaits, gateSeconds, ...now }: ShareSample) {
+    const before = this.#before;
+    this.#sample = {
+      ...now,
+      deviceNs: deviceNs === null ? null : deviceNs + before.deviceNs,
+      gateWaits: gateWaits + before.gateWaits,
+      gateSeconds: gateSeconds + before.gateSeconds,
+    };
   }
 
   /** Since it was placed. */
@@ -135,6 +168,7 @@ export class Session {
 
   get #stage(): SessionView['state'] {
     if (this.closingSince !== null || this.ending !== null) return 'ending';
+    if (this.moving !== null) return 'moving';
     return this.begun ? 'running' : 'starting';
   }
 
@@ -158,6 +192,8 @@ export class Session {
       slot,
       slotPid: this.slot.pid ?? null,
       state: this.#stage,
+      moving: this.moving,
+      moves: this.moves,
       started: this.#startedAt.toISOString(),
       seconds: this.seconds,
       waitedSeconds: this.waited,

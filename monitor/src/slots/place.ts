@@ -4,6 +4,8 @@ import type { Slot } from './slot.js';
 /** Has one process at a time: when that has ended, the next one. */
 export interface Place {
   slot: Slot;
+  /** Slot.addresses of its next process; its GPU's number, but for a session that moves here. */
+  addresses: number;
   /** Bytes of device memory promised to the session that has the place; 0: no session has it. */
   reserved: bigint;
   /** Processes in a row that could not open the device. */

@@ -70,8 +70,8 @@ export interface PoolEvents extends Omit<SlotEvents, 'onFailed'> {
 
 export class Pool {
   readonly #options: PoolOptions;
-  /** Only for quota pages and turn pages: the monitor itself never opens a device. */
-  readonly #native: Native;
+  /** For pages and sockets: the monitor itself never opens a device. */
+  readonly native: Native;
   /** By GPU, of those that have slots. */
   readonly #turnPages: TurnPage[] = [];
   readonly #log: Log;
@@ -81,12 +81,14 @@ export class Pool {
   #stopping = false;
   #starting: { ready: () => void; failed: (error: Error) => void } | undefined;
   #allGone: (() => void) | undefined;
+  /** Places whose next process somebody waits for. */
+  readonly #awaited = new Map<Place, (slot: Slot | null) => void>();
   /** The first reason for which a GPU could not be opened. */
   #unusable: OutboardError | undefined;
 
   constructor(options: PoolOptions, events: PoolEvents, log: Log) {
     this.#options = options;
-    this.#native = loadNative(options.build);
+    this.native = loadNative(options.build);
     this.#events = events;
     this.#log = log;
   }
@@ -257,6 +259,45 @@ export class Pool {
     slot.renew();
   }
 
+  /**
+   * Makes a process ready for a session that moves from `from`, in a place on that GPU that nobody has, and reserves
+   * that: a fresh one, whose memory gets the same addresses. Null: there is no such place. Resolves when it is
+   * warm; to null where it cannot be started.
+   */
+  freshFor(
+    from: Slot,
+    gpu: number,
+    memory: bigint,
+  ): { placement: Placement; warm: Promise<Slot | null> } | null {
+    const place = this.#gpus[gpu]?.places.find((one) => isFree(one) && one.slot !== from);
+    if (!place) return null;
+    const { slot } = place;
+    const placement = { gpu, slot: slot.index, memory };
+    this.reserve(placement);
+    if (slot.served === 0 && slot.addresses === from.addresses)
+      return { placement, warm: Promise.resolve(slot) };
+    place.addresses = from.addresses;
+    const warm = new Promise<Slot | null>((resolve) => {
+      this.#awaited.set(place, resolve);
+    });
+    slot.renew('a session moves here');
+    return { placement, warm };
+  }
+
+  /** A place that was reserved for a session that does not move there. */
+  giveBack(placement: Placement) {
+    this.release(placement);
+    this.#settleAddresses(this.slot(placement));
+  }
+
+  /** Its session is over: who comes next finds a process whose memory has the addresses of its own GPU. */
+  #settleAddresses(slot: Slot) {
+    const place = this.#at(slot.gpu, slot.index);
+    if (place.addresses === slot.gpu) return;
+    place.addresses = slot.gpu;
+    if (slot.state === 'free') slot.renew('the session that had moved here is over');
+  }
+
   /** The longest that one of the processes took until it was warm. */
   get startSeconds(): number {
     return Math.max(0, ...this.#places().map(({ slot }) => slot.startSeconds ?? 0));
@@ -304,7 +345,7 @@ export class Pool {
   #place(gpu: number, index: number): Place {
     const slot = this.#spawn(gpu, index);
     const none = { pause: undefined, retired: false, comingFor: null, bearable: false };
-    return { slot, reserved: 0n, failures: 0, problem: '', ...none };
+    return { slot, addresses: gpu, reserved: 0n, failures: 0, problem: '', ...none };
   }
 
   #imageBytes(): bigint {
@@ -312,11 +353,15 @@ export class Pool {
     return wanted ?? imageMemory(machineMemory(), driver.gpus * (serversMost ?? serversPerGpu));
   }
 
-  #spawn(gpu: number, index: number): Slot {
+  #spawn(gpu: number, index: number, addresses = gpu): Slot {
     const { build, driver, modules = null, uploads = null } = this.#options;
     const events = {
       ...this.#events,
       onReady: (slot: Slot) => this.#ready(slot),
+      onEnded: (...ended: Parameters<SlotEvents['onEnded']>) => {
+        this.#settleAddresses(ended[0]);
+        this.#events.onEnded(...ended);
+      },
       onFailed: (slot: Slot, code: string | null, message: string) =>
         this.#failed(slot, code, message),
       onExit: (slot: Slot, how: string) => this.#exited(slot, how),
@@ -326,15 +371,27 @@ export class Pool {
     const env = { ...driver.env };
     if (visible !== null) env['CUDA_VISIBLE_DEVICES'] = visible;
     // A program with several GPUs has a session on each: what lies on one of them has no address of another.
-    if (driver.kind === 'software' && gpu < softwarePlaces) env['SOFTWARE_DEVICE_PLACE'] = `${gpu}`;
+    if (driver.kind === 'software' && addresses < softwarePlaces)
+      env['SOFTWARE_DEVICE_PLACE'] = `${addresses}`;
     const device = { library, env, ordinal, uuid: uuid && Uint8Array.from(uuid) };
-    const native = this.#native;
+    const native = this.native;
     const { sandbox = null } = this.#options;
     const kept = { modules, uploads, imageBytes: this.#imageBytes() };
     const { libraries = null } = this.#options;
     this.#turnPages[gpu] ??= new TurnPage(native);
     const turns = this.#turnPages[gpu];
-    const options = { gpu, index, build, ...device, sandbox, native, turns, libraries, ...kept };
+    const options = {
+      gpu,
+      index,
+      addresses,
+      build,
+      ...device,
+      sandbox,
+      native,
+      turns,
+      libraries,
+      ...kept,
+    };
     const slot = new Slot(options, events, this.#log);
     this.#events.onStarted(slot);
     return slot;
@@ -349,6 +406,9 @@ export class Pool {
     slot.log.debug('ready');
     const gpu = this.#gpus[slot.gpu];
     if (gpu && slot.snapshot) gpu.snapshot = slot.snapshot;
+    const awaited = this.#awaited.get(place);
+    this.#awaited.delete(place);
+    if (awaited) return awaited(slot);
     if (this.#starting) return this.#checkStarted();
     if (gpu?.awaitsMeasure) return this.#comeLate(gpu, slot);
     this.#events.onReady(slot);
@@ -424,6 +484,11 @@ export class Pool {
       this.#events.onRetired(slot);
       return;
     }
+    if (!slot.snapshot || this.#stopping) {
+      this.#awaited.get(place)?.(null);
+      this.#awaited.delete(place);
+      place.addresses = slot.gpu;
+    }
     place.comingFor ??= slot.tenant;
     if (!slot.snapshot) {
       place.failures++;
@@ -450,7 +515,7 @@ export class Pool {
   #replace(place: Place) {
     const { gpu, index, log } = place.slot;
     try {
-      place.slot = this.#spawn(gpu, index);
+      place.slot = this.#spawn(gpu, index, place.addresses);
     } catch (error) {
       // Descriptors, processes or memory have run out; later there may be some again.
       place.failures++;

@@ -53,6 +53,8 @@ const lastWordSeconds = 1;
 export interface SlotOptions {
   gpu: number;
   index: number;
+  /** Slot.addresses. */
+  addresses: number;
   build: string;
   library: string;
   /** The device, among those that the process sees. */
@@ -86,6 +88,11 @@ export interface SlotEvents {
   onUsed(slot: Slot, session: bigint, module: ExpectedModule): void;
   /** The guest of its session has gone, or that is to end: what it has is being given back. */
   onClosing(slot: Slot): void;
+  /** The session that it was offered to take over from another process is here. */
+  onArrived(slot: Slot): void;
+  /** Its session was to move: it is another process's now, and has stood still for so long; or it stays, and why. */
+  onMoved(slot: Slot, stoppedMs: number): void;
+  onStays(slot: Slot, why: string): void;
   /** The session is over. The slot is free again, or `onExit` follows. */
   onEnded(slot: Slot, end: SessionEnd, counters: Counters): void;
   /** Last of all. */
@@ -101,6 +108,8 @@ interface Idle {
 export class Slot {
   readonly gpu: number;
   readonly index: number;
+  /** Of the first context's memory, on the software device: of this number's own (SOFTWARE_DEVICE_PLACE). */
+  readonly addresses: number;
   readonly log: Log;
   /** leaving: it has been told to end, and a process that has served nobody takes its place. */
   state: 'starting' | 'free' | 'busy' | 'leaving' | 'ended' = 'starting';
@@ -111,6 +120,8 @@ export class Slot {
   startSeconds: number | null = null;
   /** Sessions it has served. */
   served = 0;
+  /** Where its session has its memory, once it is prepared. */
+  window = { base: 0n, size: 0n };
   /** Of the session that runs in it, a second old at most. */
   counters: Counters | null = null;
   /** Through it the quota policy tells the gate of the process what may start. A new process has a new one. */
@@ -135,6 +146,9 @@ export class Slot {
   readonly #events: SlotEvents;
   /** What it may say of its session next. */
   #next: 'prepared' | 'ended' | null = null;
+  /** Whether it may say that its session has arrived, and whether that it has moved or stays. */
+  #mayArrive = false;
+  #mayMove = false;
   /** Whether it has said that its session is closing. */
   #closing = false;
   /** How many modules it has told of, of the session that it served last. */
@@ -143,6 +157,7 @@ export class Slot {
   #measuring: Promise<bigint | null> | null = null;
   #measured: ((free: bigint | null) => void) | null = null;
   #kernels: ((kernels: KernelTime[]) => void)[] = [];
+  #looking: (() => void)[] = [];
   #nvml: ((facts: NvmlFacts | null) => void)[] = [];
   /** How the process has ended; null: it has not. */
   #how: string | null = null;
@@ -158,6 +173,7 @@ export class Slot {
       options;
     this.gpu = gpu;
     this.index = index;
+    this.addresses = options.addresses;
     this.#events = events;
     this.#turnPage = options.turns;
     this.#native = native;
@@ -261,6 +277,17 @@ export class Slot {
     return this.#measuring;
   }
 
+  /** Resolves when `counters` are as they are now, or the process has ended. */
+  look(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.state === 'ended') return resolve();
+      this.#looking.push(resolve);
+      if (this.#pinged !== undefined) return;
+      this.#pinged = performance.now();
+      this.#send({ type: 'ping' });
+    });
+  }
+
   /** What the kernels of its session have cost; nothing when the process ends meanwhile. */
   kernels(): Promise<KernelTime[]> {
     return new Promise((resolve) => {
@@ -294,8 +321,9 @@ export class Slot {
     this.#killAfter(seconds);
   }
 
-  /** Ends the process, because its place is wanted for another tenant than it has served. */
-  renew() {
+  /** Ends the process, because its place is wanted for another tenant than it has served, or for `why`. */
+  renew(why = 'another tenant comes') {
+    this.#renewedWhy = why;
     this.state = 'leaving';
     this.#send({ type: 'stop', message: '' });
     this.#killAfter(stopSeconds);
@@ -303,6 +331,7 @@ export class Slot {
 
   /** Whether the process has ended because of `renew`. */
   renewed = false;
+  #renewedWhy = '';
 
   /** Ends the process at once, by force: `onExit` follows. */
   kill() {
@@ -313,7 +342,7 @@ export class Slot {
    * Offers a session to the process, which has to be free: sends it the offer and a descriptor of the
    * client's connection. `onPrepared`, `onDeclined` or, where the process ends, `onExit` follows.
    */
-  offer(offer: SessionOffer, handle: SocketHandle) {
+  offer(offer: SessionOffer, handle: Pick<SocketHandle, 'fd'>) {
     this.state = 'busy';
     this.#idle = undefined;
     this.counters = null;
@@ -322,6 +351,8 @@ export class Slot {
     const whose = this.tenant === '' ? {} : { tenant: this.tenant };
     this.#log.log = this.log.child({ session: Number(offer.session), ...whose });
     this.#next = 'prepared';
+    this.#mayArrive = offer.arrives;
+    this.#mayMove = false;
     this.#used = 0;
     if (!this.#native.sendDescriptor(this.#connections, handle.fd)) {
       // It has ended, of which 'exit' tells; or it takes none, and is of no use.
@@ -336,6 +367,18 @@ export class Slot {
     this.#next = 'ended';
     this.#closing = false;
     this.#send({ type: 'begin' });
+  }
+
+  /**
+   * Has its session, which has begun, move to the process to which `link` leads, the caller's to close. `onMoved`,
+   * `onStays` or, where the process or the session ends, nothing of that follows. False: it cannot be told.
+   */
+  move(link: number): boolean {
+    if (this.state !== 'busy' || this.#next !== 'ended' || this.#mayMove) return false;
+    if (!this.#native.sendDescriptor(this.#connections, link)) return false;
+    this.#mayMove = true;
+    this.#send({ type: 'move' });
+    return true;
   }
 
   /** Throws where the process was not asked for this, so that it cannot send well-formed messages for ever. */
@@ -362,6 +405,7 @@ export class Slot {
         this.#expects(this.#pinged !== undefined, message);
         this.#pinged = undefined;
         if (message.counters) this.counters = message.counters;
+        for (const resolve of this.#looking.splice(0)) resolve();
         return;
       case 'kernels':
         return this.#asker(this.#kernels, message)(message.kernels);
@@ -370,6 +414,7 @@ export class Slot {
       case 'prepared':
         this.#expects(this.#next === 'prepared', message);
         this.#next = null;
+        this.window = { base: message.windowBase, size: message.windowSize };
         return this.#events.onPrepared(this);
       case 'declined':
         this.#expects(this.#next === 'prepared', message);
@@ -384,6 +429,18 @@ export class Slot {
         this.#closing = true;
         this.#killAfter(closingSeconds);
         return this.#events.onClosing(this);
+      case 'arrived':
+        this.#expects(this.#next === 'ended' && this.#mayArrive, message);
+        this.#mayArrive = false;
+        return this.#events.onArrived(this);
+      case 'moved':
+        this.#expects(this.#mayMove, message);
+        this.#mayMove = false;
+        return this.#events.onMoved(this, Number(message.stoppedNs) / 1e6);
+      case 'stays':
+        this.#expects(this.#mayMove, message);
+        this.#mayMove = false;
+        return this.#events.onStays(this, message.why);
       case 'ended':
         this.#expects(this.#next === 'ended', message);
         this.#next = null;
@@ -477,9 +534,10 @@ export class Slot {
     if (this.#senseless) how = 'what it said makes no sense';
     else if (this.#unruly) how = 'it had put itself behind others where memory is short';
     else if (this.#hung) how = 'it hung';
-    else if (this.renewed) how = 'another tenant comes';
+    else if (this.renewed) how = this.#renewedWhy;
     else if (this.#spoiled) how = 'its session left what only a new process is without';
     this.#tellMeasured(null);
+    for (const resolve of this.#looking.splice(0)) resolve();
     for (const resolve of this.#kernels.splice(0)) resolve([]);
     for (const resolve of this.#nvml.splice(0)) resolve(null);
     this.#events.onExit(this, how);

@@ -409,7 +409,11 @@ async function answersAsDescribed(
   { requestBody, responses }: Operation,
 ) {
   api.operations.sessions = [session(1)];
-  const body = requestBody ? { request: 10, limit: 20 } : undefined;
+  const bodies: Record<string, object> = {
+    '/v1/sessions/{id}/share': { request: 10, limit: 20 },
+    '/v1/sessions/{id}/place': { gpu: 1 },
+  };
+  const body = requestBody ? bodies[url] : undefined;
   const answer = await api.ask(method, url.replace('{id}', '1'), { body });
   const described = responses[String(answer.status)];
   const said = `${method} ${url}: ${answer.status}`;

@@ -69,6 +69,7 @@ function hostile(t: Test, script: string, events: Partial<SlotEvents> = {}) {
     const sandbox = { command: process.execPath, args: ['-e', `${begin}${script}});`], what: '' };
     const options = {
       gpu: 0,
+      addresses: 0,
       index: 1,
       build,
       library,
@@ -82,6 +83,7 @@ function hostile(t: Test, script: string, events: Partial<SlotEvents> = {}) {
     };
     const all = {
       ...{ onReady: nothing, onFailed: nothing, onPrepared: nothing, onDeclined: nothing },
+      ...{ onArrived: nothing, onMoved: nothing, onStays: nothing },
       ...{ onUsed: nothing, onClosing: nothing, onEnded: nothing, ...events },
       onExit: (_: Slot, how: string) => resolve(how),
     };

@@ -63,6 +63,8 @@ export function session(id: number, more: Partial<SessionView> = {}): SessionVie
     slotPid: 1000,
     state: 'running',
     started: '2026-01-02T03:04:05.000Z',
+    moving: null,
+    moves: 0,
     seconds: 12.5,
     waitedSeconds: 0.25,
     memory: { limit: 2 * GiB, used: GiB, peak: 1.5 * GiB },
@@ -205,6 +207,15 @@ export class MemoryOperations implements Operations {
       throw new OutboardError('OB_QUOTA_TENANT', id, request, name, most, others);
     }
     found.share = { ...found.share, request, limit, beyondLimit: over };
+  }
+
+  async move(id: number, { gpu = 1 }: { gpu?: number | undefined }) {
+    const found = this.sessions.find((session) => session.id === id);
+    if (!found) throw new OutboardError('OB_NO_SESSION', id);
+    if (gpu === found.gpu) throw new OutboardError('OB_MOVE', id, `it is on GPU ${gpu} already`);
+    const from = { gpu: found.gpu, slot: found.slot };
+    found.gpu = gpu;
+    return { session: id, from, to: { gpu, slot: 0 }, seconds: 0.5, stoppedSeconds: 0.012 };
   }
 
   drain() {

@@ -18,4 +18,12 @@ constexpr uint64_t bit_of(Hindrance hindrance) {
   return uint64_t{1} << static_cast<unsigned>(hindrance);
 }
 
+// The rest of a sentence that begins with "the session has".
+constexpr const char *hindrance_about(Hindrance hindrance) {
+  constexpr const char *kAbout[] = {
+      "tiny things",
+  };
+  return kAbout[static_cast<unsigned>(hindrance)];
+}
+
 }  // namespace outboard

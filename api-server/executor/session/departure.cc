@@ -1,0 +1,448 @@
+#include "session/departure.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "base/log.h"
+#include "images/variable_names.h"
+#include "session/session.h"
+#include "wire_calls.h"
+
+namespace outboard {
+
+namespace {
+
+constexpr size_t kPiece = WIRE_BULK_MAX;
+
+template <class T>
+T as(const std::vector<uint8_t> &frame) {
+  T value{};
+  memcpy(&value, frame.data(), std::min(sizeof value, frame.size()));
+  return value;
+}
+
+// Of changes, those that are asked for.
+bool is_question(uint16_t op) {
+  return op == WIRE_cuCtxSetLimit || op == WIRE_LimitSet || op == WIRE_cuFuncSetAttribute;
+}
+
+std::string hex(uint64_t number) {
+  char text[32];
+  snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(number));
+  return text;
+}
+
+bool all_zero(const uint8_t *bytes, size_t size) {
+  return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+}  // namespace
+
+Departure::Departure(Session &session, int link, Done done)
+    : s_(session),
+      link_(link, [&session] { return session.is_left_alone(); }),
+      done_(std::move(done)) {
+  thread_ = std::thread([this] { run(); });
+}
+
+Departure::~Departure() { thread_.join(); }
+
+bool Departure::refuse(const std::string &why) {
+  if (why_.empty()) why_ = why;
+  return false;
+}
+
+void Departure::run() {
+  pthread_setname_np(pthread_self(), "outboard-move");
+  s_.device().bind();
+  s_.load_log().hold();
+  const bool moved = go();
+  if (!moved && why_.empty()) why_ = link_.why();
+  s_.load_log().go_on();
+  const uint64_t stopped_ns = s_.stopped_ns();
+  // It is told before the session's end can be.
+  if (moved) done_(true, {}, stopped_ns);
+  s_.unpark(moved);
+  over_.store(true);
+  if (!moved) done_(false, why_, stopped_ns);
+}
+
+bool Departure::go() {
+  if (hindered() || !link_.hand(s_.fd_)) return false;
+  // Most of it while the session runs.
+  if (!replay()) return false;
+  if (!s_.await_parked(&why_)) return false;
+  if (hindered() || !replay()) return false;
+  return take_expected() && objects() && changes() && memory() && variables() && coming_images() &&
+         states() && barrier() && commit();
+}
+
+bool Departure::hindered() {
+  if (s_.heap_is_fixed()) s_.hinder(Hindrance::kDeviceHeap);
+  const uint64_t bits = s_.count().hindrances.load();
+  for (uint8_t each = 0; each < kHindranceCount; each++) {
+    if ((bits & bit_of(Hindrance{each})) == 0) continue;
+    refuse(std::string("the session has ") + hindrance_about(Hindrance{each}));
+    return true;
+  }
+  return false;
+}
+
+// ---- modules -----------------------------------------------------------------------------------
+
+// Has the target load and unload what this session has since the last call.
+bool Departure::replay() {
+  for (;;) {
+    LoadLog::Step step{};
+    LoadLog::Load load;
+    bool noted = true;
+    const bool found =
+        s_.load_log().look(steps_, [&](const LoadLog::Step &one, const LoadLog::Load &what) {
+          step = one;
+          load = what;
+          if (!one.unload && what.library) noted = note_variables(what, one.load);
+        });
+    if (!found) return true;
+    if (!noted) return false;
+    ++steps_;
+    if (step.unload ? !unload(load, step.load) : !this->load(load, step.load)) return false;
+  }
+}
+
+bool Departure::note_variables(const LoadLog::Load &load, uint32_t number) {
+  std::string why;
+  const std::vector<std::string> names = variable_names(*load.image, &why);
+  if (!why.empty()) return refuse(why);
+  std::vector<Named> &list = variables_[number];
+  for (const std::string &name : names) {
+    CUdeviceptr address = 0;
+    size_t size = 0;
+    if (s_.driver().cuLibraryGetGlobal(&address, &size, load.library, name.c_str()) ==
+            CUDA_SUCCESS &&
+        size > 0) {
+      list.push_back({name, {address, size}});
+    }
+  }
+  return true;
+}
+
+bool Departure::send_image(const Image &image, const Hash &hash) {
+  for (uint64_t at = 0; at < image.size(); at += kPiece) {
+    wire_ModulePiece piece{};
+    piece.header.op = WIRE_ModulePiece;
+    piece.hash0 = hash[0];
+    piece.hash1 = hash[1];
+    piece.hash2 = hash[2];
+    piece.hash3 = hash[3];
+    piece.total = image.size();
+    piece.offset = at;
+    piece.length = std::min<uint64_t>(kPiece, image.size() - at);
+    if (!link_.post(&piece, sizeof piece, image.data() + at, piece.length)) return false;
+  }
+  return true;
+}
+
+bool Departure::expect(const LoadLog::Load &load, const std::string &name,
+                       std::vector<uint8_t> *reply) {
+  wire_ModuleExpect q{};
+  q.request.header.op = WIRE_ModuleExpect;
+  q.index = *load.expected;
+  q.hash0 = load.hash[0];
+  q.hash1 = load.hash[1];
+  q.hash2 = load.hash[2];
+  q.hash3 = load.hash[3];
+  q.total = load.image->size();
+  q.name_size = static_cast<uint32_t>(name.size());
+  return link_.ask(&q, sizeof q, name.data(), name.size(), reply);
+}
+
+bool Departure::open(const LoadLog::Load &load, std::vector<uint8_t> *reply) {
+  wire_ModuleOpen q{};
+  q.request.header.op = WIRE_ModuleOpen;
+  q.module = load.handle;
+  q.hash0 = load.hash[0];
+  q.hash1 = load.hash[1];
+  q.hash2 = load.hash[2];
+  q.hash3 = load.hash[3];
+  q.total = load.image->size();
+  q.options_size = static_cast<uint32_t>(load.options.size());
+  return link_.ask(&q, sizeof q, load.options.data(), load.options.size(), reply);
+}
+
+bool Departure::load(const LoadLog::Load &load, uint32_t number) {
+  loads_[number] = load;
+  for (bool sent = false;; sent = true) {
+    std::vector<uint8_t> reply;
+    if (!(load.expected ? expect(load, {}, &reply) : open(load, &reply))) return false;
+    const uint32_t state = load.expected ? as<wire_ModuleExpect_reply>(reply).state
+                                         : as<wire_ModuleOpen_reply>(reply).state;
+    const int32_t result = as<wire_reply>(reply).result;
+    if (result != CUDA_SUCCESS || state == WIRE_MODULE_REFUSED ||
+        (sent && state == WIRE_MODULE_WANTED))
+      return refuse("the other GPU does not load a module that the session has (CUDA error " +
+                    std::to_string(result) + ")");
+    if (state == WIRE_MODULE_LOADED) return compare(load, number);
+    if (!send_image(*load.image, load.hash)) return false;
+  }
+}
+
+bool Departure::unload(const LoadLog::Load &load, uint32_t number) {
+  if (load.expected) {
+    wire_ModuleTake take{};
+    take.header.op = WIRE_ModuleTake;
+    take.module = load.handle;
+    take.index = *load.expected;
+    if (!link_.post(&take, sizeof take)) return false;
+  }
+  wire_ModuleUnload q{};
+  q.header.op = WIRE_ModuleUnload;
+  q.module = load.handle;
+  variables_.erase(number);
+  loads_.erase(number);
+  return link_.post(&q, sizeof q);
+}
+
+// Whether the target has the module's variables where they are here.
+bool Departure::compare(const LoadLog::Load &load, uint32_t number) {
+  for (const auto &[name, place] : variables_[number]) {
+    std::vector<uint8_t> reply;
+    uint64_t address = 0, size = 0;
+    if (load.expected) {
+      if (!expect(load, name, &reply)) return false;
+      address = as<wire_ModuleExpect_reply>(reply).address;
+      size = as<wire_ModuleExpect_reply>(reply).size;
+    } else {
+      wire_ModuleGlobal q{};
+      q.request.header.op = WIRE_ModuleGlobal;
+      q.module = load.handle;
+      q.name_size = static_cast<uint32_t>(name.size());
+      if (!link_.ask(&q, sizeof q, name.data(), name.size(), &reply)) return false;
+      address = as<wire_ModuleGlobal_reply>(reply).address;
+      size = as<wire_ModuleGlobal_reply>(reply).size;
+    }
+    if (as<wire_reply>(reply).result != CUDA_SUCCESS || size != place.size)
+      return refuse("the other GPU's module lacks its variable " + name);
+    if (address != place.address)
+      return refuse("the variable " + name + " would lie at " + hex(address) +
+                    " on the other GPU instead of " + hex(place.address) +
+                    ", and kernels may have kept its address");
+  }
+  return true;
+}
+
+// Those that the guest has taken, of modules that were loaded before it asked. The others are as
+// they were loaded.
+bool Departure::take_expected() {
+  for (size_t at = 0; at < steps_; at++) {
+    LoadLog::Step step{};
+    LoadLog::Load load;
+    s_.load_log().look(at, [&](const LoadLog::Step &one, const LoadLog::Load &now) {
+      step = one;
+      load = now;
+    });
+    if (step.unload || !load.expected || !loads_.contains(step.load)) continue;
+    if (load.handle == 0) {
+      variables_.erase(step.load);
+      continue;
+    }
+    wire_ModuleTake take{};
+    take.header.op = WIRE_ModuleTake;
+    take.module = load.handle;
+    take.index = *load.expected;
+    if (!link_.post(&take, sizeof take)) return false;
+    for (const auto &[name, place] : variables_[step.load]) {
+      // With that it becomes memory that the session may use.
+      wire_ModuleGlobal q{};
+      q.request.header.op = WIRE_ModuleGlobal;
+      q.module = load.handle;
+      q.name_size = static_cast<uint32_t>(name.size());
+      std::vector<uint8_t> reply;
+      if (!link_.ask(&q, sizeof q, name.data(), name.size(), &reply)) return false;
+    }
+  }
+  return true;
+}
+
+// ---- objects -----------------------------------------------------------------------------------
+
+bool Departure::objects() {
+  bool sent = true;
+  std::vector<uint64_t> copy;
+  s_.recipes().each_object([&](uint64_t handle, std::span<const uint8_t> frame) {
+    if (!sent) return;
+    Stream stream;
+    CUevent event;
+    bool is_there = false;
+    switch (wire_handle_kind(handle)) {
+      case WIRE_KIND_STREAM:
+        is_there = s_.objects().peek(handle, &stream);
+        break;
+      case WIRE_KIND_EVENT:
+        is_there = s_.objects().peek(handle, &event);
+        break;
+      case WIRE_KIND_FUNCTION:
+        is_there = s_.objects().find_function(handle) != nullptr;
+        break;
+      default:  // modules are there already
+        break;
+    }
+    if (!is_there) return;
+    copy.resize(frame.size() / sizeof(uint64_t));
+    memcpy(copy.data(), frame.data(), frame.size());
+    sent = link_.post(copy.data(), frame.size());
+  });
+  return sent;
+}
+
+// What has failed here fails there as well.
+bool Departure::changes() {
+  if (!barrier()) return false;
+  link_.bear_faults(true);
+  bool sent = true;
+  std::vector<uint64_t> copy;
+  s_.recipes().each_change([&](std::span<const uint8_t> frame) {
+    if (!sent || frame.empty()) return;
+    copy.resize(frame.size() / sizeof(uint64_t));
+    memcpy(copy.data(), frame.data(), frame.size());
+    std::vector<uint8_t> reply;
+    wire_header head;
+    memcpy(&head, frame.data(), sizeof head);
+    sent = is_question(head.op) ? link_.ask(copy.data(), frame.size(), nullptr, 0, &reply)
+                                : link_.post(copy.data(), frame.size());
+  });
+  if (!sent || !barrier()) return false;
+  link_.bear_faults(false);
+  return true;
+}
+
+bool Departure::barrier() {
+  wire_Echo q{};
+  q.request.header.op = WIRE_Echo;
+  std::vector<uint8_t> reply;
+  return link_.ask(&q, sizeof q, nullptr, 0, &reply);
+}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+bool Departure::memory() {
+  for (const auto &[address, size] : s_.memory().mappings()) {
+    wire_MemoryMap q{};
+    q.header.op = WIRE_MemoryMap;
+    q.address = address;
+    q.size = size;
+    if (!link_.post(&q, sizeof q)) return false;
+  }
+  if (!barrier()) return false;
+  for (const auto &[address, size] : s_.memory().mappings()) {
+    if (!contents(address, size, true)) return false;
+  }
+  return true;
+}
+
+bool Departure::variables() {
+  for (const auto &[number, list] : variables_) {
+    for (const Named &named : list) {
+      if (!contents(named.place.address, named.place.size, false)) return false;
+    }
+  }
+  return true;
+}
+
+// While one piece is sent, the next one is fetched. `zeroed`: the target's is all zeros.
+bool Departure::contents(uint64_t address, uint64_t size, bool zeroed) {
+  MoveBuffers &buffers = s_.move_buffers();
+  if (!buffers.ready()) return refuse("there is no pinned memory to move it through");
+  const auto length_at = [&](uint64_t at) { return std::min<uint64_t>(kPiece, size - at); };
+  if (!buffers.fetch(0, address, length_at(0))) return refuse("the device's memory cannot be read");
+  unsigned turn = 0;
+  for (uint64_t at = 0; at < size; at += kPiece, turn ^= 1) {
+    const uint64_t next = at + kPiece;
+    if (next < size && !buffers.fetch(turn ^ 1, address + next, length_at(next)))
+      return refuse("the device's memory cannot be read");
+    const uint8_t *bytes = buffers.wait(turn);
+    if (!bytes) return refuse("the device's memory cannot be read");
+    if (zeroed && all_zero(bytes, length_at(at))) continue;
+    wire_Upload q{};
+    q.header.op = WIRE_Upload;
+    q.destination = address + at;
+    q.length = length_at(at);
+    if (!link_.post(&q, sizeof q, bytes, q.length)) return false;
+  }
+  return true;
+}
+
+// ---- what is left ------------------------------------------------------------------------------
+
+bool Departure::coming_images() {
+  bool sent = true;
+  s_.pending_images().each([&](const Hash &hash, const PendingImage &pending) {
+    for (const auto &[start, end] : pending.present()) {
+      for (uint64_t at = start; sent && at < end; at += kPiece) {
+        wire_ModulePiece piece{};
+        piece.header.op = WIRE_ModulePiece;
+        piece.hash0 = hash[0];
+        piece.hash1 = hash[1];
+        piece.hash2 = hash[2];
+        piece.hash3 = hash[3];
+        piece.total = pending.image()->size();
+        piece.offset = at;
+        piece.length = std::min<uint64_t>(kPiece, end - at);
+        sent = link_.post(&piece, sizeof piece, pending.image()->data() + at, piece.length);
+      }
+    }
+  });
+  return sent;
+}
+
+bool Departure::state(uint32_t kind, const void *bytes, size_t size) {
+  for (size_t at = 0; at < size; at += kPiece) {
+    wire_MoveState q{};
+    q.header.op = WIRE_MoveState;
+    q.kind = kind;
+    q.length = std::min(kPiece, size - at);
+    if (!link_.post(&q, sizeof q, static_cast<const uint8_t *>(bytes) + at, q.length)) return false;
+  }
+  return true;
+}
+
+bool Departure::states() {
+  const std::vector<uint8_t> unread = s_.receiver_.unread();
+  std::vector<MovedEvents::Event> events;
+  s_.objects().each_event([&](uint64_t handle, CUevent object) {
+    events.push_back({handle, object});
+  });
+  const std::vector<wire_moved_event> times = s_.moved_events_.times(events);
+  const std::vector<uint64_t> returned = s_.host_functions().returned_early();
+  std::vector<uint64_t> counters(kCounterCount);
+  memcpy(counters.data(), &s_.count(), kCounterCount * sizeof(uint64_t));
+  return state(WIRE_MOVE_UNREAD, unread.data(), unread.size()) &&
+         state(WIRE_MOVE_EVENTS, times.data(), times.size() * sizeof times[0]) &&
+         state(WIRE_MOVE_RETURNED, returned.data(), returned.size() * sizeof returned[0]) &&
+         state(WIRE_MOVE_COUNTERS, counters.data(), counters.size() * sizeof counters[0]);
+}
+
+bool Departure::commit() {
+  wire_MoveCommit q{};
+  q.request.header.op = WIRE_MoveCommit;
+  q.sequence = s_.sequence_;
+  q.posted = s_.posted_count_;
+  q.last_call = s_.host_functions().last_call();
+  q.async = s_.answers_.unreported();
+  q.idle_owed = s_.idle_owed_;
+  if (!s_.begin_commit()) return refuse("the session ends");
+  std::vector<uint8_t> reply;
+  const bool answered = link_.ask_finally(&q, sizeof q, &reply);
+  const bool moved = answered && as<wire_reply>(reply).result == CUDA_SUCCESS;
+  s_.end_commit(moved);
+  if (answered && !moved)
+    refuse("the other GPU failed (CUDA error " + std::to_string(as<wire_reply>(reply).result) +
+           ")");
+  return moved;
+}
+
+}  // namespace outboard

@@ -1,0 +1,84 @@
+// A session goes to another process, on another GPU or the same: this is its end of the way
+// (docs/moving.md). A thread of its own has the target load the modules while the session runs;
+// then the leader parks, and what the session has goes over: objects, memory, what was received and
+// not carried out. With the answer to MoveCommit the session is there. Before it, whatever fails,
+// the session goes on here.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "session/load_log.h"
+#include "wire/move_link.h"
+
+namespace outboard {
+
+class Session;
+
+class Departure {
+ public:
+  // `why`: the end of a sentence, where it has not moved. `stopped_ns`: for how long its commands
+  // were not carried out.
+  using Done = std::function<void(bool moved, const std::string &why, uint64_t stopped_ns)>;
+
+  // Begins. `link` leads to the target's session and is this one's. `done` is called once, from a
+  // thread of this one's.
+  Departure(Session &session, int link, Done done);
+  // Waits for its end.
+  ~Departure();
+  Departure(const Departure &) = delete;
+
+  // Whether `done` was called.
+  bool over() const { return over_.load(); }
+
+ private:
+  // A variable that the target has at the same address.
+  struct Place {
+    uint64_t address, size;
+  };
+
+  void run();
+  bool go();
+  bool refuse(const std::string &why);
+  bool hindered();
+  bool replay();
+  bool load(const LoadLog::Load &load, uint32_t number);
+  bool unload(const LoadLog::Load &load, uint32_t number);
+  bool send_image(const Image &image, const Hash &hash);
+  bool note_variables(const LoadLog::Load &load, uint32_t number);
+  bool expect(const LoadLog::Load &load, const std::string &name, std::vector<uint8_t> *reply);
+  bool open(const LoadLog::Load &load, std::vector<uint8_t> *reply);
+  bool compare(const LoadLog::Load &load, uint32_t number);
+  bool take_expected();
+  bool objects();
+  bool changes();
+  bool memory();
+  bool variables();
+  bool contents(uint64_t address, uint64_t size, bool zeroed);
+  bool coming_images();
+  bool states();
+  bool state(uint32_t kind, const void *bytes, size_t size);
+  bool barrier();
+  bool commit();
+
+  Session &s_;
+  MoveLink link_;
+  const Done done_;
+  std::string why_;
+  size_t steps_ = 0;  // of the log, that the target has done
+  // By number of the load: what it was, without its library; and its variables.
+  std::map<uint32_t, LoadLog::Load> loads_;
+  struct Named {
+    std::string name;
+    Place place;
+  };
+  std::map<uint32_t, std::vector<Named>> variables_;
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+}  // namespace outboard

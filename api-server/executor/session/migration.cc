@@ -1,0 +1,334 @@
+#include "session/migration.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "base/local_socket.h"
+#include "base/log.h"
+#include "base/session_limits.h"
+#include "session/session.h"
+
+namespace outboard {
+
+namespace {
+
+// Work that takes longer keeps the session where it is.
+constexpr std::chrono::seconds kRestPatience{5};
+// How often a leader that waits for its guest is woken until it has heard of it.
+constexpr std::chrono::milliseconds kWakeAgain{5};
+
+// A call that waits in the kernel with a time limit, as the receiver's, returns; others go on.
+void prepare_wakes() {
+  static const bool once = [] {
+    struct sigaction action {};
+    action.sa_handler = [](int) {};
+    action.sa_flags = SA_RESTART;
+    return sigaction(SIGURG, &action, nullptr) == 0;
+  }();
+  (void)once;
+}
+
+template <class T>
+std::vector<T> list_of(const std::vector<uint8_t> &bytes) {
+  std::vector<T> list(bytes.size() / sizeof(T));
+  if (!list.empty()) memcpy(list.data(), bytes.data(), list.size() * sizeof(T));
+  return list;
+}
+
+}  // namespace
+
+// ---- memory ------------------------------------------------------------------------------------
+
+MoveBuffers::MoveBuffers(const Driver &driver) : driver_(driver) {
+  ready_ = true;
+  for (unsigned i = 0; i < 2; i++) {
+    ready_ =
+        ready_ && driver_.cuMemHostAlloc(&bytes_[i], WIRE_BULK_MAX, 0) == CUDA_SUCCESS &&
+        driver_.cuStreamCreateWithPriority(&streams_[i], CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS;
+  }
+}
+
+MoveBuffers::~MoveBuffers() {
+  for (unsigned i = 0; i < 2; i++) {
+    if (streams_[i]) driver_.cuStreamDestroy_v2(streams_[i]);
+    if (bytes_[i]) driver_.cuMemFreeHost(bytes_[i]);
+  }
+}
+
+bool MoveBuffers::fetch(unsigned piece, uint64_t address, uint64_t size) {
+  return driver_.work.calls_.cuMemcpyDtoHAsync_v2(bytes_[piece], address, size, streams_[piece]) ==
+         CUDA_SUCCESS;
+}
+
+const uint8_t *MoveBuffers::wait(unsigned piece) {
+  return driver_.cuStreamSynchronize(streams_[piece]) == CUDA_SUCCESS
+             ? static_cast<const uint8_t *>(bytes_[piece])
+             : nullptr;
+}
+
+Arrival::~Arrival() { close_fd(connection); }
+
+// ---- the session that goes ---------------------------------------------------------------------
+
+void Session::move(int link, Departure::Done done) {
+  prepare_wakes();
+  std::lock_guard lock(departure_mutex_);
+  const char *why = nullptr;
+  if (departure_ && !departure_->over())
+    why = "it is being moved already";
+  else if (is_left_alone())
+    why = "the session ends";
+  else if (arrives())
+    why = "it has not arrived here yet";
+  if (why) {
+    close(link);
+    return done(false, why, 0);
+  }
+  departure_ = std::make_unique<Departure>(*this, link, std::move(done));
+}
+
+MoveBuffers &Session::move_buffers() {
+  if (!move_buffers_) move_buffers_ = std::make_unique<MoveBuffers>(driver());
+  return *move_buffers_;
+}
+
+// Who leads can be woken. A thread that was made by one of the driver's may have all signals
+// blocked.
+void Session::lead_noted() {
+  sigset_t wakes;
+  sigemptyset(&wakes);
+  sigaddset(&wakes, SIGURG);
+  pthread_sigmask(SIG_UNBLOCK, &wakes, nullptr);
+  std::lock_guard lock(parking_mutex_);
+  leader_ = pthread_self();
+  has_leader_ = true;
+}
+
+// For the leader, between two commands, when it is wanted. Where it waits for the guest, others may
+// come to lead meanwhile: they come here, too.
+void Session::park() {
+  {
+    std::lock_guard lock(parking_mutex_);
+    if (parking_ == Parking::kWanted && stopped_at_ == std::chrono::steady_clock::time_point{})
+      stopped_at_ = std::chrono::steady_clock::now();
+  }
+  const std::string why = come_to_rest();
+  if (!ThreadPool::leads()) return;
+  std::unique_lock lock(parking_mutex_);
+  if (parking_ != Parking::kWanted) return;
+  cannot_park_ = why;
+  parking_ = Parking::kParked;
+  parking_changed_.notify_all();
+  parking_changed_.wait(lock, [this] { return parking_ != Parking::kParked; });
+}
+
+// Waits until all work has ended, and all is told that is to be told of it. What work waits for is
+// the guest's to send, so its commands are carried out as long as it waits for any. Returns why it
+// does not come to rest; empty: it has.
+std::string Session::come_to_rest() {
+  constexpr int kLookMilliseconds = 1;
+  close_group();
+  while (!objects_.all_done() || host_functions_.pending()) {
+    if (ending_.load()) return "the session ends";
+    if (std::chrono::steady_clock::now() > park_until_)
+      return "its work on the device did not end within 5 seconds";
+    if (objects_.orphans() != 0 && !waits_for_guest() && stream_waits_.empty()) {
+      // Streams that were destroyed with work on them cannot be asked.
+      const uint64_t orphans = objects_.orphans();
+      driver().cuCtxSynchronize();
+      objects_.forget_orphans(orphans);
+      continue;
+    }
+    pollfd guest{fd_, POLLIN, 0};
+    if (!waits_for_guest() && stream_waits_.empty()) {
+      poll(nullptr, 0, kLookMilliseconds);
+    } else if (receiver_.available() > 0 || poll(&guest, 1, kLookMilliseconds) > 0) {
+      if (!next_frame() || !ThreadPool::leads()) return "the session ends";
+    }
+  }
+  transfers_.settle(UINT64_MAX, nullptr, true);
+  stream_marks_.end();
+  answers_.output();
+  if (!threads_.wait_alone(park_until_)) return "what it waits for did not come within 5 seconds";
+  gate_.settle();
+  if (driver().cuCtxSynchronize() != CUDA_SUCCESS) return "the device's context has failed";
+  return {};
+}
+
+// For the thread that moves the session. False where the leader does not park: *why.
+bool Session::await_parked(std::string *why) {
+  std::unique_lock lock(parking_mutex_);
+  if (parking_ == Parking::kOver) {
+    *why = "the session ends";
+    return false;
+  }
+  park_until_ = std::chrono::steady_clock::now() + kRestPatience;
+  parking_ = Parking::kWanted;
+  park_wanted_.store(true);
+  while (parking_ == Parking::kWanted) {
+    if (has_leader_) pthread_kill(leader_, SIGURG);
+    parking_changed_.wait_for(lock, kWakeAgain);
+    if (parking_ == Parking::kWanted &&
+        std::chrono::steady_clock::now() > park_until_ + kRestPatience) {
+      *why = "one of its commands did not end within 10 seconds";
+      return false;
+    }
+  }
+  if (parking_ == Parking::kParked && cannot_park_.empty()) return true;
+  *why = parking_ == Parking::kParked ? cannot_park_ : "the session ends";
+  return false;
+}
+
+// For how long it stands still.
+uint64_t Session::stopped_ns() {
+  std::lock_guard lock(parking_mutex_);
+  if (stopped_at_ == std::chrono::steady_clock::time_point{}) return 0;
+  return static_cast<uint64_t>(
+      std::chrono::nanoseconds(std::chrono::steady_clock::now() - stopped_at_).count());
+}
+
+// The leader goes on; of a session that has moved, to its end.
+void Session::unpark(bool moved) {
+  if (moved) end(EndReason::kMoved, "it has moved");
+  move_buffers_.reset();
+  std::lock_guard lock(parking_mutex_);
+  park_wanted_.store(false);
+  if (parking_ != Parking::kOver) parking_ = Parking::kNot;
+  parking_changed_.notify_all();
+  stopped_at_ = {};
+}
+
+// From here on only the other process's answer, or its end, says where the session is. False: it
+// ends.
+bool Session::begin_commit() {
+  std::lock_guard lock(end_mutex_);
+  if (ended_ || left_alone_.load()) return false;
+  committing_ = true;
+  return true;
+}
+
+void Session::end_commit(bool moved) {
+  std::lock_guard lock(end_mutex_);
+  committing_ = false;
+  moved_ = moved;
+  if (moved) answers_.leave();
+  over_.notify_all();
+}
+
+bool Session::has_moved() {
+  std::unique_lock lock(end_mutex_);
+  over_.wait(lock, [this] { return !committing_; });
+  return moved_;
+}
+
+// ---- the session that arrives ------------------------------------------------------------------
+
+// The guest's connection, before anything else.
+bool Session::take_connection() {
+  for (;;) {
+    pollfd link{fd_, POLLIN, 0};
+    if (poll(&link, 1, -1) < 0) continue;
+    char carrier;
+    if (receive_message(fd_, &carrier, sizeof carrier, &arrival_->connection)) break;
+    end(EndReason::kClosed, "the session that was to move here has not come");
+    return false;
+  }
+  int type = 0;
+  socklen_t size = sizeof type;
+  if (arrival_->connection >= 0 &&
+      getsockopt(arrival_->connection, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+      type == SOCK_STREAM) {
+    return true;
+  }
+  violation("the session that was to move here has brought no connection");
+  return false;
+}
+
+bool Session::take_state(uint32_t kind, std::span<const uint8_t> bytes) {
+  std::vector<uint8_t> *to = nullptr;
+  uint64_t most = 0;
+  switch (kind) {
+    case WIRE_MOVE_UNREAD:
+      to = &arrival_->unread;
+      most = session_limits.read_ahead_bytes + (uint64_t{1} << 20);
+      break;
+    case WIRE_MOVE_EVENTS:
+      to = &arrival_->events;
+      most = session_limits.events * sizeof(wire_moved_event);
+      break;
+    case WIRE_MOVE_RETURNED:
+      to = &arrival_->returned;
+      most = session_limits.host_functions * sizeof(uint64_t);
+      break;
+    case WIRE_MOVE_COUNTERS:
+      to = &arrival_->counters;
+      most = kCounterCount * sizeof(uint64_t);
+      break;
+    default:
+      return false;
+  }
+  if (to->size() + bytes.size() > most) return false;
+  to->insert(to->end(), bytes.begin(), bytes.end());
+  return true;
+}
+
+void Session::arrive(const wire_MoveCommit &in_place) {
+  const wire_MoveCommit q = in_place;  // what was not read elsewhere takes its place
+  const auto refuse = [&](CUresult result) { answers_.send(q.request.request, result); };
+  if (receiver_.available() > 0) return violation("more comes behind a MoveCommit");
+  CUresult result = driver().cuCtxSynchronize();
+  if (result != CUDA_SUCCESS) return refuse(result);
+  // Events that are not here are left out.
+  std::vector<wire_moved_event> times;
+  std::vector<CUevent> objects;
+  for (const wire_moved_event &moved : list_of<wire_moved_event>(arrival_->events)) {
+    CUevent object;
+    if (!objects_.peek(moved.event, &object)) continue;
+    times.push_back(moved);
+    objects.push_back(object);
+  }
+  result = moved_events_.keep(times, objects);
+  if (result != CUDA_SUCCESS) return refuse(result);
+  const std::unique_ptr<Arrival> arrival = std::move(arrival_);
+  {
+    std::lock_guard lock(end_mutex_);
+    if (ended_) return;
+    arriving_ = true;
+  }
+  answers_.arrived(q.request.request);
+  // From here on it is here, whatever becomes of whoever had it.
+  dup2(arrival->connection, fd_);
+  receiver_.begin_anew(std::move(arrival->unread));
+  answers_.begin_anew(q.async);
+  sequence_ = q.sequence;
+  posted_count_ = q.posted;
+  idle_owed_ = true;
+  host_functions_.begin_anew(q.last_call, list_of<uint64_t>(arrival->returned));
+  const std::vector<uint64_t> before = list_of<uint64_t>(arrival->counters);
+  if (before.size() == kCounterCount) {
+    Counters was;
+    memcpy(static_cast<void *>(&was), before.data(), sizeof was);
+    // What it has done; what it has, is counted here.
+    for (auto counter :
+         {&Counters::commands, &Counters::round_trips, &Counters::bytes_in, &Counters::bytes_out,
+          &Counters::launches, &Counters::uploads, &Counters::downloads,
+          &Counters::memory_mapped_peak, &Counters::modules, &Counters::faults,
+          &Counters::violations, &Counters::cached_uploads, &Counters::cached_bytes}) {
+      (counters_.get()->*counter).store((was.*counter).load());
+    }
+  }
+  log_line(LogLevel::kInfo, id_, "the session has arrived from another process");
+  {
+    std::lock_guard lock(end_mutex_);
+    arriving_ = false;
+    over_.notify_all();
+  }
+  if (on_arrived_) on_arrived_();
+}
+
+}  // namespace outboard

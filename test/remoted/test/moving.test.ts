@@ -1,0 +1,256 @@
+// Sessions move to other GPUs of their server, and to other processes, while their programs run: these say what they
+// say natively. What cannot be moved is refused by name, and goes on.
+import type { ChildProcess } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import t, { type Test } from 'tap';
+import type { MoveView, View } from '../../../monitor/src/base/view.js';
+import { noPrograms } from '../../support/paths.js';
+import {
+  example,
+  native,
+  type Outcome,
+  outcome,
+  remoted,
+  startNative,
+  startRemoted,
+  testProgram,
+} from '../../support/program.js';
+import { startServer, type TestServer } from '../../support/server.js';
+
+interface Problem {
+  code: string;
+  message: string;
+}
+
+class Operator {
+  readonly #http: string;
+
+  constructor(server: TestServer) {
+    const [, http = ''] = /"http":\["([\d.:]+)"\]/.exec(server.log()) ?? [];
+    this.#http = `http://${http}`;
+  }
+
+  async state(): Promise<View> {
+    return (await (await fetch(`${this.#http}/v1/state`)).json()) as View;
+  }
+
+  /** The one that runs. */
+  async session() {
+    for (;;) {
+      const { sessions } = await this.state();
+      const found = sessions.find(({ state }) => state === 'running');
+      if (found) return found;
+    }
+  }
+
+  /** Until all processes wait for somebody. */
+  async rested() {
+    for (;;) {
+      const { gpus, sessions } = await this.state();
+      const free = gpus.every(({ slots }) => slots.every(({ state }) => state === 'free'));
+      if (free && sessions.length === 0) return;
+    }
+  }
+
+  async move(id: number, wish: object): Promise<MoveView | Problem> {
+    const answer = await fetch(`${this.#http}/v1/sessions/${id}/place`, {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(wish),
+    });
+    return (await answer.json()) as MoveView | Problem;
+  }
+
+  /** The same, once a process is there for it. */
+  async moveSoon(id: number, wish: object): Promise<MoveView | Problem> {
+    for (;;) {
+      const answer = await this.move(id, wish);
+      if (hasMoved(answer) || !/has no free slot/.test(answer.message)) return answer;
+    }
+  }
+
+  async kill(id: number) {
+    await fetch(`${this.#http}/v1/sessions/${id}`, { method: 'DELETE' });
+  }
+}
+
+const hasMoved = (answer: MoveView | Problem): answer is MoveView => 'to' in answer;
+
+async function startTwoGpus(t: Test): Promise<{ server: TestServer; operator: Operator }> {
+  const args = ['--device', 'software', '--gpus', '2', '--servers-per-gpu', '2'];
+  const server = await startServer({ args: [...args, '--http', '127.0.0.1:0'] });
+  t.teardown(() => server.stop());
+  await server.logged(/"http":/);
+  return { server, operator: new Operator(server) };
+}
+
+/** A program that takes a line for each step and answers it with lines, of which the last one is of the step. */
+class Steps {
+  readonly outcome: Promise<Outcome>;
+  readonly #child: ChildProcess;
+  readonly #lines: AsyncIterator<string>;
+
+  constructor(child: ChildProcess) {
+    this.#child = child;
+    // It may have ended.
+    child.stdin?.on('error', () => {});
+    this.outcome = outcome(child);
+    const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
+    this.#lines = lines[Symbol.asyncIterator]();
+  }
+
+  async say(word: string): Promise<void> {
+    this.#child.stdin?.write(`${word}\n`);
+    const last = word === 'step' ? /^\d+: / : new RegExp(`^${word}$`);
+    for (;;) {
+      const { value, done } = await this.#lines.next();
+      if (done || last.test(value)) return;
+    }
+  }
+
+  end(): Promise<Outcome> {
+    this.#child.stdin?.end('end\n');
+    return this.outcome;
+  }
+}
+
+const words = [
+  'step',
+  'load',
+  'late',
+  'step',
+  'load',
+  'step',
+  'late',
+  'late',
+  'step',
+  'load',
+  'step',
+];
+
+async function natively(all: readonly string[]): Promise<Outcome> {
+  const steps = new Steps(startNative(testProgram('moved-steps'), { writes: true }));
+  for (const word of all) await steps.say(word);
+  return await steps.end();
+}
+
+const said = ({ code, signal, stdout }: Outcome) => ({ code, signal, stdout });
+
+t.test('between all steps of a program', { skip: noPrograms }, async (t) => {
+  const { server, operator } = await startTwoGpus(t);
+  const here = await natively(words);
+  t.equal(here.code, 0, here.stderr);
+  for (const within of [false, true]) {
+    const steps = new Steps(
+      startRemoted(testProgram('moved-steps'), server.address, { writes: true }),
+    );
+    const { id, gpu } = await operator.session();
+    let moves = 0;
+    for (const word of words) {
+      await steps.say(word);
+      const answer = await operator.moveSoon(id, within ? { within } : {});
+      if (!hasMoved(answer)) {
+        t.fail(`${word}: ${answer.message}`);
+        continue;
+      }
+      moves++;
+      t.equal(answer.to.gpu, within ? gpu : answer.from.gpu === 0 ? 1 : 0);
+    }
+    const now = await operator.session();
+    t.same([now.id, now.moves, now.hindrances], [id, moves, []]);
+    const there = await steps.end();
+    t.same(said(there), said(here), there.stderr);
+    await operator.rested();
+  }
+  t.notMatch(server.log(), /"level":(50|60)/, 'the server has met no error');
+  const freed = (await operator.state()).gpus.map(({ memory }) => memory.reserved);
+  t.same(freed, [0, 0], 'nothing stays reserved');
+});
+
+/** Of each of them; at night they move until their end. */
+const most = process.env['NIGHTLY'] ? Number.POSITIVE_INFINITY : 4;
+
+/** Examples with enough to do: many small kernels, streams that wait for each other, a few long kernels. */
+const long = [
+  ['kmeans', '--generate', '150000', '--k', '24', '--no-check'],
+  ['stencil', '--steps', '600'],
+  ['mandelbrot', '--width', '1024', '--height', '1024', '--iterations', '600'],
+] as const;
+
+t.test('again and again while programs run', { skip: noPrograms }, async (t) => {
+  const { server, operator } = await startTwoGpus(t);
+  for (const [name, ...args] of long) {
+    const here = await native(example(name), { args });
+    const running = remoted(example(name), server.address, { args });
+    let over = false;
+    void running.then(() => {
+      over = true;
+    });
+    let moves = 0;
+    const refusals = new Set<string>();
+    while (!over && moves < most) {
+      const [session] = (await operator.state()).sessions;
+      const answer = session && (await operator.move(session.id, {}));
+      if (answer && hasMoved(answer)) moves++;
+      else if (answer) refusals.add(answer.message);
+    }
+    t.same(said(await running), said(here), name);
+    t.ok(moves > 0, `${moves} moves; ${[...refusals].join('; ')}`);
+    await operator.rested();
+  }
+  t.notMatch(server.log(), /"level":(50|60)/, 'the server has met no error');
+});
+
+t.test('what cannot go along', { skip: noPrograms }, async (t) => {
+  const { server, operator } = await startTwoGpus(t);
+  const all = ['step', 'array', 'step', 'free', 'step'];
+  const here = await natively(all);
+  const steps = new Steps(
+    startRemoted(testProgram('moved-steps'), server.address, { writes: true }),
+  );
+  const session = await operator.session();
+  const { id } = session;
+  const refused = async (wish: object, why: RegExp) => {
+    const answer = await operator.move(id, wish);
+    t.match(answer, { code: 'OB_MOVE', message: why });
+  };
+  await steps.say('step');
+  await refused({ gpu: session.gpu }, /it is on GPU \d already/);
+  await refused({ gpu: 2 }, /there is no GPU 2, only 0 to 1/);
+  await refused({ gpu: 1 - session.gpu, within: true }, /--within moves it to another process/);
+  t.match(await operator.move(id + 1, {}), { code: 'OB_NO_SESSION' });
+  await steps.say('array');
+  await steps.say('step');
+  await refused({}, /the session has arrays|it has arrays/);
+  await steps.say('free');
+  await steps.say('step');
+  const answer = await operator.move(id, { gpu: 1 - session.gpu });
+  t.ok(hasMoved(answer), JSON.stringify(answer));
+  t.same(said(await steps.end()), said(here));
+});
+
+t.test('two at once, and one that ends meanwhile', { skip: noPrograms }, async (t) => {
+  const { server, operator } = await startTwoGpus(t);
+  const steps = new Steps(
+    startRemoted(testProgram('moved-steps'), server.address, { writes: true }),
+  );
+  const { id } = await operator.session();
+  await steps.say('step');
+  const both = await Promise.all([operator.move(id, {}), operator.move(id, {})]);
+  t.equal(both.filter(hasMoved).length, 1);
+  t.match(
+    both.find((one) => !hasMoved(one)),
+    { code: 'OB_MOVE', message: /it is being moved already/ },
+  );
+  const moving = operator.move(id, {});
+  await operator.kill(id);
+  const answer = await moving;
+  if (!hasMoved(answer)) t.match(answer, { code: 'OB_MOVE' });
+  await steps.say('step');
+  const { code, stderr } = await steps.end();
+  t.not(code, 0);
+  t.match(stderr, /OB_KILLED|cudaError/);
+  await operator.rested();
+  const freed = (await operator.state()).gpus.map(({ memory }) => memory.reserved);
+  t.same(freed, [0, 0], 'nothing stays reserved');
+});
