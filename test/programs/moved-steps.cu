@@ -3,7 +3,7 @@
 // that land later; host functions; modules that come and go. Each line of standard input is a step,
 // which says what it found.
 //   step     work on all of it     late     work that is still under way when the next line is read
-//   array    make an array         free     and free it
+//   piece    make a piece of memory without an address        free     and give it back
 //   load     load one more library, and unload the one before
 //   end      free everything, and end
 #include <cstdint>
@@ -66,7 +66,7 @@ int main() {
   CHECK(cudaEventCreate(&now));
   CHECK(cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming));
   CHECK(cudaEventRecord(begin, stream));
-  cudaArray_t array = nullptr;
+  CUmemGenericAllocationHandle piece = 0;
   CUmodule library = nullptr;
   unsigned called = 0, step = 0;
   float last = 0;
@@ -97,11 +97,13 @@ int main() {
       printf("%u: %016llx, %u calls, priority %d\n", step, static_cast<unsigned long long>(sum),
              called, priority - greatest);
     }
-    if (word == "array") {
-      const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
-      CHECK(cudaMallocArray(&array, &format, 16));
+    if (word == "piece") {
+      CUmemAllocationProp of = {};
+      of.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+      of.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+      if (cuMemCreate(&piece, 2 << 20, &of, 0) != CUDA_SUCCESS) return 1;
     }
-    if (word == "free") CHECK(cudaFreeArray(array));
+    if (word == "free" && cuMemRelease(piece) != CUDA_SUCCESS) return 1;
     if (word == "load") {
       CUmodule next;
       if (cuModuleLoadData(&next, kLibrary) != CUDA_SUCCESS) return 1;

@@ -203,7 +203,7 @@ t.test('again and again while programs run', { skip: noPrograms }, async (t) => 
 
 t.test('what cannot go along', { skip: noPrograms }, async (t) => {
   const { server, operator } = await startTwoGpus(t);
-  const all = ['step', 'array', 'step', 'free', 'step'];
+  const all = ['step', 'piece', 'step', 'free', 'step'];
   const here = await natively(all);
   const steps = new Steps(
     startRemoted(testProgram('moved-steps'), server.address, { writes: true }),
@@ -219,9 +219,9 @@ t.test('what cannot go along', { skip: noPrograms }, async (t) => {
   await refused({ gpu: 2 }, /there is no GPU 2, only 0 to 1/);
   await refused({ gpu: 1 - session.gpu, within: true }, /--within moves it to another process/);
   t.match(await operator.move(id + 1, {}), { code: 'OB_NO_SESSION' });
-  await steps.say('array');
+  await steps.say('piece');
   await steps.say('step');
-  await refused({}, /the session has arrays|it has arrays/);
+  await refused({}, /it has memory that it manages itself/);
   await steps.say('free');
   await steps.say('step');
   const answer = await operator.move(id, { gpu: 1 - session.gpu });
