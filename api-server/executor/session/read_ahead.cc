@@ -31,6 +31,8 @@ bool may_wait_for_device(uint16_t op) {
     case WIRE_cuStreamDestroy_v2:
     // Under lazy loading, the first time that a function is looked up.
     case WIRE_FunctionGet:
+    // A library loads code, takes memory and waits as it likes.
+    case WIRE_LibraryCall:
       return true;
     default:
       return false;

@@ -46,6 +46,8 @@ class World {
   // Where the device keeps uploads, and how much: set before there is one.
   static inline std::string upload_folder{};
   static inline uint64_t upload_bytes = 0;
+  // Where it has cuBLAS from, likewise.
+  static inline std::optional<std::string> libraries{};
   // The quota page of that device, as the monitor has it.
   static outboard::QuotaPage &quota_page();
   // The turn page, on which the device is slot 0.

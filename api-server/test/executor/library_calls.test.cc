@@ -1,0 +1,165 @@
+// Calls of libraries that sessions make, with a library whose work the tests do.
+#include <dlfcn.h>
+
+#include "check.h"
+#include "cublas_calls.h"
+#include "fake_cublas.h"
+#include "world.h"
+
+using namespace outboard;
+
+namespace {
+
+constexpr uint64_t kGranule = WIRE_GRANULE;
+
+const FakeCublas &cublas() {
+  void *library = dlopen(FAKE_LIBRARIES "/libcublas.so.13", RTLD_NOW | RTLD_LOCAL);
+  if (!library) fail(__FILE__, __LINE__, dlerror());
+  return *static_cast<const FakeCublas *>(dlsym(library, "fake_cublas"));
+}
+
+// A session of a device that has the library.
+struct LibraryWorld : World {
+  static WorldOptions prepared(WorldOptions options) {
+    World::libraries = FAKE_LIBRARIES;
+    return options;
+  }
+  explicit LibraryWorld(WorldOptions options = {}) : World(prepared(std::move(options))) {}
+
+  static uint64_t handle(uint32_t index) { return wire_handle(WIRE_KIND_LIBRARY, 1, index); }
+  // A call's status.
+  int ask(uint64_t handle, uint32_t function, uint64_t stream = 0,
+          const std::vector<uint64_t> &words = {}) {
+    return status(guest.wait(begin(handle, function, stream, words)));
+  }
+  uint64_t begin(uint64_t handle, uint32_t function, uint64_t stream = 0,
+                 const std::vector<uint64_t> &words = {}) {
+    return guest.ask(WIRE_LibraryAsk, filled<wire_LibraryAsk>(handle, function, stream, words),
+                     bytes(words));
+  }
+  void post(uint64_t handle, uint32_t function, uint64_t stream = 0,
+            const std::vector<uint64_t> &words = {}) {
+    guest.put(WIRE_LibraryCall, filled<wire_LibraryCall>(handle, function, stream, words),
+              bytes(words));
+  }
+  static int status(const Answer &answer) {
+    CHECK_EQUAL(answer.reply.result, CUDA_SUCCESS);
+    return answer.frame.as<wire_LibraryAsk_reply>().status;
+  }
+  int create(uint64_t handle) { return ask(handle, CUBLAS_cublasCreate_v2); }
+  // That of cublasSscal_v2.
+  static std::vector<uint64_t> numbers(int n) {
+    const float two = 2;
+    uint64_t scalar = 0;
+    memcpy(&scalar, &two, sizeof two);
+    return {static_cast<uint64_t>(static_cast<int64_t>(n)), 0, base(), 1, scalar};
+  }
+
+ private:
+  static std::string bytes(const std::vector<uint64_t> &words) {
+    return {reinterpret_cast<const char *>(words.data()), words.size() * 8};
+  }
+  template <class Command>
+  static Command filled(uint64_t handle, uint32_t function, uint64_t stream,
+                        const std::vector<uint64_t> &words) {
+    Command command{};
+    command.function = function;
+    command.handle = handle;
+    command.stream = stream;
+    command.mode = LIBRARY_MODE_HOST;
+    command.arguments_size = static_cast<uint32_t>(words.size() * 8);
+    return command;
+  }
+};
+
+void hold(World &w, uint64_t stream) {
+  wire_HostFunction q{};
+  q.stream = stream;
+  q.function = 7;
+  q.kind = WIRE_FUNCTION_ONCE;
+  w.guest.put(WIRE_HostFunction, q);
+}
+
+void let_go(World &w, const wire_call &call) {
+  wire_HostFunctionDone q{};
+  q.call = call.call;
+  w.guest.put(WIRE_HostFunctionDone, q);
+}
+
+wire_call next_call(World &w) { return w.guest.next(WIRE_CALL).as<wire_call>(); }
+
+// Work of a library that waits for its stream first, as it may.
+int wait_and_add(CUstream stream, int n) {
+  const Driver &driver = World::device()->driver();
+  if (driver.cuStreamSynchronize(stream)) return 14;
+  return *reinterpret_cast<uint32_t *>(World::base()) == static_cast<uint32_t>(n) ? 0 : 13;
+}
+
+}  // namespace
+
+TEST(a_posted_call_may_wait_for_a_function_of_the_guest) {
+  LibraryWorld w;
+  w.guest.map(World::base(), kGranule);
+  const uint64_t held = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  CHECK_EQUAL(w.create(w.handle(1)), 0);
+  cublas().set_work(wait_and_add);
+  // What is posted before it is there when its turn comes, what is posted after it is not.
+  hold(w, held);
+  w.guest.memset32(World::base(), 5, 1, held);
+  w.post(w.handle(1), CUBLAS_cublasSscal_v2, held, LibraryWorld::numbers(5));
+  w.guest.memset32(World::base(), 6, 1, held);
+  let_go(w, next_call(w));
+  const wire_reply reply = w.guest.synchronize();
+  CHECK_EQUAL(reply.result, CUDA_SUCCESS);
+  CHECK_EQUAL(reply.async, CUDA_SUCCESS);
+  CHECK_EQUAL(w.guest.download(World::base(), 4), packed(uint32_t{6}));
+}
+
+TEST(what_waits_for_a_call_that_is_asked_does_not_keep_the_guest_from_being_heard) {
+  LibraryWorld w;
+  w.load_kernels();
+  w.guest.map(World::base(), kGranule);
+  const uint64_t held = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  const uint64_t other = w.guest.stream(2, CU_STREAM_NON_BLOCKING);
+  CHECK_EQUAL(w.create(w.handle(1)), 0);
+  hold(w, held);
+  const wire_call call = next_call(w);
+  // A launch that the driver has wait until the library is done, as where that loads code.
+  World::fake().hold("cuLaunchKernel", 3, 0);
+  cublas().set_work([](CUstream stream, int) {
+    const int status = World::device()->driver().cuStreamSynchronize(stream) ? 14 : 0;
+    World::fake().open_gate(3);
+    return status;
+  });
+  const uint64_t asked =
+      w.begin(w.handle(1), CUBLAS_cublasSscal_v2, held, LibraryWorld::numbers(5));
+  w.guest.launch(function_handle(World::kNothing), other, "");
+  let_go(w, call);
+  CHECK_EQUAL(w.status(w.guest.wait(asked)), 0);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_SUCCESS);
+}
+
+TEST(a_handle_in_use_is_nobody_elses) {
+  LibraryWorld w;
+  w.guest.map(World::base(), kGranule);
+  const uint64_t held = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  CHECK_EQUAL(w.create(w.handle(1)), 0);
+  hold(w, held);
+  const wire_call call = next_call(w);
+  cublas().set_work(wait_and_add);
+  w.begin(w.handle(1), CUBLAS_cublasSscal_v2, held, LibraryWorld::numbers(0));
+  w.post(w.handle(1), CUBLAS_cublasSscal_v2, held, LibraryWorld::numbers(0));
+  let_go(w, call);
+  w.expect_violation("used by two calls at once");
+}
+
+TEST(handles_end_with_their_session) {
+  {
+    LibraryWorld w;
+    for (uint32_t i = 0; i < 5; i++) CHECK_EQUAL(w.create(w.handle(i)), 0);
+    w.post(w.handle(2), CUBLAS_cublasDestroy_v2);
+    CHECK_EQUAL(w.guest.synchronize().async, CUDA_SUCCESS);
+  }
+  // One is ready for the next session.
+  CHECK_EQUAL(cublas().live(), 1);
+}
