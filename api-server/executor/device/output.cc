@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/session_limits.h"
 
 namespace outboard {
@@ -22,13 +23,40 @@ namespace outboard {
 namespace {
 
 std::atomic<Output *> the_output{nullptr};
+thread_local bool library_at_work = false;
 
 bool is_assertion(std::string_view text) {
   const size_t place = text.find(": block: [");
   return place != text.npos && text.find("] Assertion `", place) != text.npos;
 }
 
+// A guest decides how often a library complains.
+void log_complaint(std::string_view text) {
+  constexpr unsigned kMost = 100;
+  static std::atomic<unsigned> said{0};
+  const unsigned before = said.fetch_add(1, std::memory_order_relaxed);
+  if (before >= kMost) return;
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  while (!text.empty() && (text.front() == '*' || text.front() == ' ')) text.remove_prefix(1);
+  log_line(LogLevel::kWarn, 0,
+           "cuBLAS refuses a call: " + std::string(text) +
+               (before + 1 == kMost ? " (what else it refuses is not said any more)" : ""));
+}
+
+bool write_all(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t done = write(STDOUT_FILENO, text.data(), text.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return false;
+    text.remove_prefix(static_cast<size_t>(done));
+  }
+  return true;
+}
+
 }  // namespace
+
+LibraryAtWork::LibraryAtWork() { library_at_work = true; }
+LibraryAtWork::~LibraryAtWork() { library_at_work = false; }
 
 Output *Output::installed() { return the_output.load(std::memory_order_acquire); }
 
@@ -56,6 +84,12 @@ Output &Output::install() {
     fflush(stderr);
     stderr = errors;
   }
+  functions.write = write_printed;
+  if (FILE *printed = fopencookie(output, "w", functions)) {
+    // A complaint is one line, so that the thread that makes it also writes it.
+    setvbuf(printed, nullptr, _IOLBF, 64 << 10);
+    stdout = printed;
+  }
   the_output.store(output, std::memory_order_release);
   return *output;
 }
@@ -68,6 +102,17 @@ ssize_t Output::write_error(void *output, const char *text, size_t length) {
     self->assertions_.append(text, length);
   }
   return static_cast<ssize_t>(length);
+}
+
+ssize_t Output::write_printed(void *, const char *printed, size_t length) {
+  const std::string_view text(printed, length);
+  const size_t begin = library_at_work ? text.find(" ** On entry to ") : text.npos;
+  if (begin == text.npos) return write_all(text) ? static_cast<ssize_t>(length) : 0;
+  const size_t end = std::min(text.find('\n', begin), length - 1) + 1;
+  log_complaint(text.substr(begin, end - begin));
+  // What kernels have printed stands around it.
+  const bool done = write_all(text.substr(0, begin)) && write_all(text.substr(end));
+  return done ? static_cast<ssize_t>(length) : 0;
 }
 
 std::string Output::take_assertions() {

@@ -8,7 +8,7 @@
 //
 // Drivers write failed assertions of kernels to `stderr` of the C library, as others write much
 // else. That stream is replaced by one that keeps what reads like an assertion and passes the rest
-// on.
+// on. `stdout` is replaced, too, as cuBLAS complains there of arguments: that is for the log.
 #pragma once
 
 #include <array>
@@ -18,6 +18,15 @@
 #include <string>
 
 namespace outboard {
+
+// As long as there is one, its thread is in a call of a library, and complaints that it prints go
+// to the log.
+class LibraryAtWork {
+ public:
+  LibraryAtWork();
+  ~LibraryAtWork();
+  LibraryAtWork(const LibraryAtWork &) = delete;
+};
 
 // Any thread.
 class Output {
@@ -42,6 +51,7 @@ class Output {
   void take_in();
 
   static ssize_t write_error(void *output, const char *text, size_t length);
+  static ssize_t write_printed(void *, const char *text, size_t length);
 
   const int pipe_;  // the end that is read from
   std::mutex mutex_;

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "base/error.h"
+#include "device/output.h"
 
 namespace outboard {
 
@@ -69,6 +70,7 @@ int Cublas::set_mode(void *handle, uint32_t mode) const {
 int Cublas::call(uint32_t function, void *handle, const uint64_t *a) const {
   if (!has(function)) return kCublasNotSupported;
   static_assert(LIBRARY_PARAMETERS_MAX == 24);
+  const LibraryAtWork at_work;
   return reinterpret_cast<Function>(functions_[function])(
       handle, a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12],
       a[13], a[14], a[15], a[16], a[17], a[18], a[19], a[20], a[21], a[22], a[23]);

@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "cublas_calls.h"
+#include "device/output.h"
 #include "fake_cublas.h"
 #include "world.h"
 
@@ -142,14 +143,15 @@ TEST(what_waits_for_a_call_that_is_asked_does_not_keep_the_guest_from_being_hear
 TEST(a_handle_in_use_is_nobody_elses) {
   LibraryWorld w;
   w.guest.map(World::base(), kGranule);
-  const uint64_t held = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
   CHECK_EQUAL(w.create(w.handle(1)), 0);
-  hold(w, held);
-  const wire_call call = next_call(w);
-  cublas().set_work(wait_and_add);
-  w.begin(w.handle(1), CUBLAS_cublasSscal_v2, held, LibraryWorld::numbers(0));
-  w.post(w.handle(1), CUBLAS_cublasSscal_v2, held, LibraryWorld::numbers(0));
-  let_go(w, call);
+  static Session *session;
+  session = w.session.get();
+  cublas().set_work([](CUstream, int) {
+    while (!session->is_ending()) std::this_thread::yield();
+    return 0;
+  });
+  w.begin(w.handle(1), CUBLAS_cublasSscal_v2, 0, LibraryWorld::numbers(0));
+  w.post(w.handle(1), CUBLAS_cublasSscal_v2, 0, LibraryWorld::numbers(0));
   w.expect_violation("used by two calls at once");
 }
 
@@ -162,4 +164,23 @@ TEST(handles_end_with_their_session) {
   }
   // One is ready for the next session.
   CHECK_EQUAL(cublas().live(), 1);
+}
+
+TEST(what_a_library_complains_of_is_not_for_the_guest) {
+  Output &output = Output::install();
+  const auto printed = [&] {
+    char text[4096];
+    return std::string(text, output.read(text, sizeof text));
+  };
+  LibraryWorld w;
+  w.guest.map(World::base(), kGranule);
+  CHECK_EQUAL(w.create(w.handle(1)), 0);
+  printf("a line of a kernel\nand one that has begun");
+  for (int i = 0; i < 300; i++)
+    CHECK_EQUAL(w.ask(w.handle(1), CUBLAS_cublasSscal_v2, 0, LibraryWorld::numbers(-1)), 7);
+  printf(" and ends\n");
+  CHECK_EQUAL(printed(), "a line of a kernel\nand one that has begun and ends\n");
+  // What kernels print is theirs, whatever it is.
+  printf(" ** On entry to SSCAL\n");
+  CHECK_EQUAL(printed(), " ** On entry to SSCAL\n");
 }
