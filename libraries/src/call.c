@@ -1,11 +1,13 @@
 #include "call.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "cublas_calls.h"
 #include "door.h"
 #include "handle.h"
 #include "learnt.h"
+#include "setup/log.h"
 #include "status.h"
 
 // The words of a call and its scalars behind them.
@@ -72,12 +74,23 @@ static struct remote_call remote(const struct cublas_handle *handle, uint32_t fu
                               .size = count * 8};
 }
 
+// The status of a call that the server has not answered.
+static int not_answered(CUresult result, uint32_t function) {
+  static _Atomic _Bool said;
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && !atomic_exchange(&said, 1))
+    log_warn(
+        "%s in a stream that is captured is not served: the program gets "
+        "CUBLAS_STATUS_NOT_SUPPORTED (said once). --libraries=guest captures calls of cuBLAS",
+        cublas_calls[function].name);
+  return status_of(result);
+}
+
 int call_plain(struct cublas_handle *handle, uint32_t function, const uint64_t *words,
                uint32_t count, _Bool wait) {
   const struct remote_call call = remote(handle, function, words, count);
   struct remote_answer answer;
   const CUresult result = door()->remote_call(&call, wait ? &answer : NULL);
-  return result ? status_of(result) : wait ? answer.status : STATUS_SUCCESS;
+  return result ? not_answered(result, function) : wait ? answer.status : STATUS_SUCCESS;
 }
 
 // Sends what was set since the last call.
@@ -114,10 +127,11 @@ static int send_call(struct cublas_handle *handle, uint32_t function, const uint
   learnt_add(&key, (uint64_t)(uint32_t)handle->math << 32 | (uint32_t)handle->atomics);
   learnt_add(&key, (uint64_t)(uint32_t)handle->sm_count);
   learnt_add(&key, handle->workspace ? handle->workspace_size : UINT64_MAX);
-  if (!packed->answers && learnt(key)) return status_of(door()->remote_call(&call, NULL));
+  if (!packed->answers && learnt(key))
+    return not_answered(door()->remote_call(&call, NULL), function);
   struct remote_answer answer;
   const CUresult result = door()->remote_call(&call, &answer);
-  if (result) return status_of(result);
+  if (result) return not_answered(result, function);
   if (answer.status) return answer.status;
   learn(key);
   return unpack(row, call.mode, words, &answer);

@@ -59,6 +59,11 @@ static int begin(struct cublas_handle *handle) {
   if (result) return status_of(result);
   const int status = call_plain(handle, CUBLAS_cublasCreate_v2, NULL, 0, 1);
   if (!status) return status;
+  if (status == STATUS_ALLOC_FAILED)
+    log_error(
+        "the session has no memory left for a handle of cuBLAS: after the first they count with "
+        "the "
+        "code that it loads. Start the server with a larger `outboard serve --module-memory`");
   // The server keeps the number until then.
   call_plain(handle, CUBLAS_cublasDestroy_v2, NULL, 0, 0);
   door()->remote_end(handle->wire);

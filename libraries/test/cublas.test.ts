@@ -81,14 +81,38 @@ t.test('what is wrong is answered as the real one does', { skip }, async (t) => 
   t.equal(again.code, 0, 'and the server serves the next one');
 });
 
+t.test('handles where processes, threads and captures meet them', { skip }, async (t) => {
+  // The library is reached also where slots may reach little else.
+  const server = await serve(real ?? '', ['--sandbox', 'required']);
+  t.teardown(() => server.stop());
+  for (const how of ['fork', 'threads']) {
+    const here = await natively([how]);
+    const ours = await remoted(program, server.address, withOurs([how]));
+    // The software device goes on in a child, as no GPU does.
+    const expected = here.stdout.replace('the child: 8', 'the child: 7');
+    t.match(expected, how === 'fork' ? /^the child: 7$/m : /^two threads: done$/m);
+    t.equal(ours.stdout, expected, ours.stderr + server.log());
+  }
+  const { args, env } = withOurs(['capture']);
+  const log = { OUTBOARD_LOG: 'warn' };
+  const ours = await remoted(program, server.address, { args, env: { ...env, ...log } });
+  t.match(ours.stdout, /^(captured: CUBLAS_STATUS_NOT_SUPPORTED\n){3}/, ours.stderr);
+  t.match(ours.stdout, /^and then: CUBLAS_STATUS_SUCCESS\na sum of 3$/m, ours.stderr);
+  t.equal(ours.stderr.match(/in a stream that is captured is not served/g)?.length, 1, ours.stderr);
+});
+
 t.test('a slot has memory for one handle, and modules leave some for more', { skip }, async (t) => {
   for (const [more, status] of [
     [[], 3],
     [['--module-memory', '512M'], 0],
   ] as const) {
     const server = await serve(real ?? '', [...more]);
-    const ours = await remoted(program, server.address, withOurs(['handles']));
+    const { args, env } = withOurs(['handles']);
+    const log = { OUTBOARD_LOG: 'error' };
+    const ours = await remoted(program, server.address, { args, env: { ...env, ...log } });
     t.equal(ours.stdout, `a second handle: ${status}\n`, ours.stderr + server.log());
+    const refused = /no memory left for a handle of cuBLAS.*--module-memory/.test(ours.stderr);
+    t.equal(refused, status !== 0, ours.stderr);
     await server.stop();
   }
 });

@@ -4,11 +4,18 @@
 //   all PREFIX   every function of the table whose name begins so, in both pointer modes: a line
 //                for each with its status and a sum over all memory
 //   bad          what is wrong, and what it is answered
+//   handles      handles one after the other, and a second one
+//   fork         what a child of the process may do with a handle of its parent's
+//   threads      two threads with one handle
+//   capture      a call in a stream that is captured
 #include <dlfcn.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cublas_calls.h"
 #include "cuda_driver.h"
@@ -313,6 +320,91 @@ static void handles(void) {
   if (!status) MUST(cublasDestroy_v2(second));
 }
 
+// ---- processes, threads, captures --------------------------------------------------------------
+
+static float dot_of_ones(CUdeviceptr ones, int n) {
+  float result = 0;
+  MUST(cublasSdot_v2(handle, n, on_device(ones), 1, on_device(ones), 1, &result));
+  return result;
+}
+
+static CUdeviceptr ones(int n) {
+  CUdeviceptr at;
+  MUST(cuMemAlloc_v2(&at, (size_t)n * 4));
+  MUST(cuMemsetD32_v2(at, 0x3f800000, (size_t)n));
+  return at;
+}
+
+// A device is the parent's alone: the child gets errors, and the parent notices nothing.
+static void in_child(void) {
+  const CUdeviceptr x = ones(8);
+  float result = 0;
+  printf("before: %g\n", dot_of_ones(x, 8));
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    void *other = NULL;
+    const int failed = cublasSdot_v2(handle, 8, on_device(x), 1, on_device(x), 1, &result) != 0 &&
+                       cublasCreate_v2(&other) != 0 && cublasDestroy_v2(handle) != 0;
+    _exit(failed ? 7 : 8);
+  }
+  int status = 0;
+  MUST(waitpid(child, &status, 0) != child);
+  printf("the child: %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  printf("after: %g\n", dot_of_ones(x, 8));
+}
+
+enum { ROUNDS = 200 };
+static CUcontext shared;
+
+static void *calls(void *argument) {
+  const CUdeviceptr x = *(CUdeviceptr *)argument;
+  const float one = 1;
+  MUST(cuCtxSetCurrent(shared));
+  for (int i = 0; i < ROUNDS; i++) {
+    MUST(cublasSaxpy_v2(handle, 8, &one, on_device(x), 1, on_device(x + 32), 1));
+    if (i % 10 == 0 && dot_of_ones(x, 8) != 8) printf("a wrong product\n");
+  }
+  return NULL;
+}
+
+static void two_threads(void) {
+  CUdeviceptr x[2] = {ones(16), ones(16)};
+  pthread_t threads[2];
+  float sums[8];
+  MUST(cuCtxGetCurrent(&shared));
+  for (int i = 0; i < 2; i++) MUST(pthread_create(&threads[i], NULL, calls, &x[i]));
+  for (int i = 0; i < 2; i++) MUST(pthread_join(threads[i], NULL));
+  for (int i = 0; i < 2; i++) {
+    MUST(cuMemcpyDtoH_v2(sums, x[i] + 32, sizeof sums));
+    for (int j = 0; j < 8; j++)
+      if (sums[j] != 1 + ROUNDS) printf("a sum of %g\n", (double)sums[j]);
+  }
+  printf("two threads: done\n");
+}
+
+static void captured(void) {
+  const CUdeviceptr x = ones(16);
+  const float one = 1;
+  CUstream stream;
+  CUgraph graph = NULL;
+  MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  // The same call has succeeded before.
+  MUST(cublasSaxpy_v2(handle, 8, &one, on_device(x), 1, on_device(x + 32), 1));
+  MUST(cublasSetStream_v2(handle, stream));
+  MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  for (int i = 0; i < 3; i++)
+    printf("captured: %s\n", cublasGetStatusName(cublasSaxpy_v2(handle, 8, &one, on_device(x), 1,
+                                                                on_device(x + 32), 1)));
+  printf("the capture: %d\n", (int)cuStreamEndCapture(stream, &graph));
+  printf("and then: %s\n", cublasGetStatusName(cublasSaxpy_v2(handle, 8, &one, on_device(x), 1,
+                                                              on_device(x + 32), 1)));
+  float sum = 0;
+  MUST(cuStreamSynchronize(stream));
+  MUST(cuMemcpyDtoH_v2(&sum, x + 32, sizeof sum));
+  printf("a sum of %g\n", (double)sum);
+}
+
 int main(int count, char **arguments) {
   if (count < 2) return 2;
   CUdevice device;
@@ -326,6 +418,9 @@ int main(int count, char **arguments) {
   if (!strcmp(arguments[1], "all")) all(count > 2 ? arguments[2] : "cublas");
   if (!strcmp(arguments[1], "bad")) bad();
   if (!strcmp(arguments[1], "handles")) handles();
+  if (!strcmp(arguments[1], "fork")) in_child();
+  if (!strcmp(arguments[1], "threads")) two_threads();
+  if (!strcmp(arguments[1], "capture")) captured();
   MUST(cublasDestroy_v2(handle));
   return 0;
 }
