@@ -24,6 +24,16 @@ export interface PlacementPolicy {
     request: SessionRequest,
     parameters: PlacementParameters,
   ): Placement | null;
+  /**
+   * Why it chooses that GPU, of those where the request fits; in the words that follow "because". It is asked beside
+   * `place`, of the same state. Absent: its summary has to do.
+   */
+  because?(
+    state: ServerState,
+    request: SessionRequest,
+    parameters: PlacementParameters,
+    gpu: number,
+  ): string;
 }
 
 /**

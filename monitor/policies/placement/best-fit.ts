@@ -7,4 +7,5 @@ export const bestFit: PlacementPolicy = {
   summary: 'the GPU with the least unreserved memory that fits (DGSF)',
   place: (state, request, parameters) =>
     choose(candidates(state, request, parameters), lessAvailable),
+  because: () => 'it has the least unreserved memory of those with enough',
 };

@@ -2,7 +2,7 @@
 // a warm slot, has the memory, and can keep the promise of GPU time. Policies only choose among
 // candidates, so none of them can promise what is not there.
 
-import type { PlacementParameters } from '../placement.js';
+import type { PlacementParameters, PlacementPolicy } from '../placement.js';
 import type { GpuState, Placement, ServerState, SessionRequest } from '../state.js';
 
 /** One GPU on which the request fits now. Shares are in whole milli-percent: sums of them are exact. */
@@ -44,6 +44,41 @@ function usualOn({ usual }: GpuState, { usualMost = usual }: SessionRequest): bi
   return usualMost < usual ? usualMost : usual;
 }
 
+/** What keeps a request from a GPU. limits: only where a policy holds sums of limits to gamma. */
+export type Obstacle = 'unhealthy' | 'not allowed' | 'no slot' | 'memory' | 'share' | 'limits';
+
+/** How a request of one GPU would fit on this one now, or what keeps it from there first. */
+export function fit(
+  gpu: GpuState,
+  request: SessionRequest,
+  parameters: PlacementParameters,
+): Candidate | Exclude<Obstacle, 'limits'> {
+  if (!gpu.healthy) return 'unhealthy';
+  if (!allows(request, gpu)) return 'not allowed';
+  const slot = gpu.free.indexOf(true);
+  if (slot < 0) return 'no slot';
+  const memory = request.memory ?? usualOn(gpu, request);
+  const available = gpu.memory - gpu.reserved;
+  if (memory > available) return 'memory';
+  const requested = gpu.sessions.reduce((sum, { shareRequest }) => sum + milli(shareRequest), 0);
+  if (requested + milli(request.shareRequest) > promisable(parameters)) return 'share';
+  const limited = gpu.sessions.reduce((sum, { shareLimit }) => sum + milli(shareLimit), 0);
+  return { gpu, slot, memory, available, requested, limited };
+}
+
+/** What keeps a request from a GPU under a policy; null: nothing. */
+export function obstacle(
+  policy: Pick<PlacementPolicy, 'boundsLimits'>,
+  gpu: GpuState,
+  request: SessionRequest,
+  parameters: PlacementParameters,
+): Obstacle | null {
+  const found = fit(gpu, { ...request, gpus: 1 }, parameters);
+  if (typeof found === 'string') return found;
+  const limits = found.limited + milli(request.shareLimit);
+  return policy.boundsLimits && limits > oversubscribable(parameters) ? 'limits' : null;
+}
+
 /** By index, whatever order the state has them in. */
 export function candidates(
   { gpus }: ServerState,
@@ -54,15 +89,8 @@ export function candidates(
   if (request.gpus !== 1) return [];
   const found: Candidate[] = [];
   for (const gpu of gpus) {
-    if (!gpu.healthy || !allows(request, gpu)) continue;
-    const slot = gpu.free.indexOf(true);
-    const memory = request.memory ?? usualOn(gpu, request);
-    const available = gpu.memory - gpu.reserved;
-    if (slot < 0 || memory > available) continue;
-    const requested = gpu.sessions.reduce((sum, { shareRequest }) => sum + milli(shareRequest), 0);
-    if (requested + milli(request.shareRequest) > promisable(parameters)) continue;
-    const limited = gpu.sessions.reduce((sum, { shareLimit }) => sum + milli(shareLimit), 0);
-    found.push({ gpu, slot, memory, available, requested, limited });
+    const its = fit(gpu, request, parameters);
+    if (typeof its !== 'string') found.push(its);
   }
   return found.sort((one, other) => one.gpu.index - other.gpu.index);
 }

@@ -25,6 +25,14 @@ export const dilu: PlacementPolicy = {
     const nearest = [affine, active].find((some) => some.length > 0) ?? fitting;
     return choose(nearest, (one, other) => compareFullness(other, one, request));
   },
+  because({ gpus }, request, _, index) {
+    const gpu = gpus.find((one) => one.index === index);
+    if (gpu && isAffine(gpu, request, partnersOf(request, gpus))) {
+      return 'a partner of its function runs there, and it is the fullest of those';
+    }
+    const inUse = (gpu?.sessions.length ?? 0) > 0;
+    return inUse ? 'it is the fullest in use' : 'no GPU in use has room for it';
+  },
 };
 
 type Named = Pick<SessionRequest, 'tenant' | 'name'>;

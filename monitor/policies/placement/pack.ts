@@ -10,4 +10,5 @@ export const pack: PlacementPolicy = {
       candidates(state, request, parameters),
       (one, other) => other.requested - one.requested || lessAvailable(one, other),
     ),
+  because: () => 'the most of its time is promised, and of those it has the least memory left',
 };

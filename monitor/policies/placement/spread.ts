@@ -10,4 +10,5 @@ export const spread: PlacementPolicy = {
       candidates(state, request, parameters),
       (one, other) => one.requested - other.requested || moreAvailable(one, other),
     ),
+  because: () => 'the least of its time is promised, and of those it has the most memory left',
 };

@@ -7,4 +7,5 @@ export const worstFit: PlacementPolicy = {
   summary: 'the GPU with the most unreserved memory (DGSF)',
   place: (state, request, parameters) =>
     choose(candidates(state, request, parameters), moreAvailable),
+  because: () => 'it has the most unreserved memory',
 };

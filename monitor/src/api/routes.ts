@@ -128,6 +128,17 @@ export const routes: readonly Route[] = [
     handle: ({ operations }, { params }) => operations.kernels(Number(params['id'])),
   },
   {
+    method: 'GET',
+    url: '/v1/sessions/:id/why',
+    id: 'explainSession',
+    summary: 'What was decided about a session that waits, runs or has ended lately, and why',
+    rights: 'view',
+    params: id,
+    answer: schemas.Why,
+    refusals: [404],
+    handle: ({ operations }, { params }) => operations.why(Number(params['id'])),
+  },
+  {
     method: 'DELETE',
     url: '/v1/sessions/:id',
     id: 'killSession',

@@ -11,6 +11,7 @@ import type {
   SessionView,
   TenantView,
   View,
+  WhyView,
 } from '../base/view.js';
 
 const nullableNumber = (description: string) =>
@@ -159,6 +160,25 @@ export const Kernel = Type.Object({
   launches: Type.Integer(),
   blocks: Type.Integer({ description: 'of all launches' }),
   seconds: nullableNumber("of the GPU's time; null: not all launches were measured"),
+});
+
+export const Why = Type.Object({
+  session: Type.Integer(),
+  tenant: Type.String(),
+  name: Type.String(),
+  state: choice('waiting', 'running', 'ended'),
+  now: Type.Array(Type.String(), { description: 'why it is so at this moment' }),
+  decisions: Type.Array(
+    Type.Object({
+      time: moment('when it was made first'),
+      last: moment('when the same was decided again last, with nothing else between'),
+      times: Type.Integer({ description: 'how often' }),
+      kind: choice('admission', 'queue', 'placement', 'policy', 'quota', 'end'),
+      text: Type.String({ description: 'what, and why' }),
+    }),
+    { description: 'oldest first' },
+  ),
+  leftOut: Type.Integer({ description: 'decisions in the middle that are not kept' }),
 });
 
 export const Queued = Type.Object({
@@ -311,6 +331,7 @@ true satisfies Same<Static<typeof Gpu>, GpuView>;
 true satisfies Same<Static<typeof Sensors>, SensorsView>;
 true satisfies Same<Static<typeof Session>, SessionView>;
 true satisfies Same<Static<typeof Kernel>, KernelView>;
+true satisfies Same<Static<typeof Why>, WhyView>;
 true satisfies Same<Static<typeof Queued>, QueueView>;
 true satisfies Same<Static<typeof Tenant>, TenantView>;
 true satisfies Same<Static<typeof Line>, Pick<LogLine, 'time' | 'level' | 'msg'>>;

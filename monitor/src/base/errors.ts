@@ -450,6 +450,11 @@ const table = {
     sentence: 'there is no session %s',
     remedy: 'See `outboard sessions` for those that run and wait.',
   },
+  OB_NO_DECISIONS: {
+    sentence: 'nothing is known of a session %s',
+    remedy:
+      'See `outboard sessions` for those that run and wait. Of those that have gone, the last 256 are remembered, and only since the server was started; `outboard logs` may have more.',
+  },
   OB_LISTEN: {
     sentence: 'cannot listen on %s: %s',
     remedy:

@@ -212,6 +212,32 @@ export interface KernelView {
   seconds: number | null;
 }
 
+/** One decision about a session. */
+export interface DecisionView {
+  /** When it was made first, and when the same was decided again last, with nothing else between. */
+  time: string;
+  last: string;
+  times: number;
+  /** policy: one has failed at a decision, and the usual one decided instead. */
+  kind: 'admission' | 'queue' | 'placement' | 'policy' | 'quota' | 'end';
+  /** With its reasons. */
+  text: string;
+}
+
+/** Why a session waits, or is where it is. */
+export interface WhyView {
+  session: number;
+  tenant: string;
+  name: string;
+  state: 'waiting' | 'running' | 'ended';
+  /** Why it is so at this moment. */
+  now: string[];
+  /** Oldest first. */
+  decisions: DecisionView[];
+  /** How many are missing in the middle of them, as there were too many. */
+  leftOut: number;
+}
+
 /** Percent of a GPU. */
 export interface ShareChange {
   request: number;
@@ -229,6 +255,8 @@ export interface Operations {
   sensors(): Promise<SensorsView[]>;
   /** The dearest kernels of a session that runs, dearest first, at most 100. */
   kernels(session: number): Promise<KernelView[]>;
+  /** What was decided about a session that waits, runs or has ended lately, and why. */
+  why(session: number): WhyView;
   setShare(session: number, share: ShareChange): void;
   /** Resolves once it is there; throws OB_MOVE where it stays. */
   move(

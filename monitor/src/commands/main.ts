@@ -19,6 +19,7 @@ const commands: Record<string, () => Promise<Command>> = {
   sessions: async () => (await import('./sessions.js')).sessions,
   kernels: async () => (await import('./kernels.js')).kernels,
   move: async () => (await import('./move.js')).move,
+  why: async () => (await import('./why.js')).why,
   kill: async () => (await import('./kill.js')).kill,
   quota: async () => (await import('./quota.js')).quota,
   drain: async () => (await import('./drain.js')).drain,

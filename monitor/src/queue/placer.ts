@@ -13,9 +13,12 @@ import type {
 } from '../../policies/state.js';
 import type { Pool } from '../slots/pool.js';
 import type { WaitsFor } from './overtaking.js';
+import { whatGpusLack, whyPlaced } from './reasons.js';
 
 export interface PlacerOptions {
   placement: PlacementPolicy;
+  /** What decides where that one fails. */
+  instead: PlacementPolicy;
   parameters: PlacementParameters;
 }
 
@@ -25,6 +28,8 @@ export class Placer {
   readonly #stateOf: (gpus: GpuState[]) => ServerState;
   /** Whether a process serves one tenant only. Set once, when the slots are warm. */
   newProcess = false;
+  /** What went wrong in the last decision, which another policy has made then. */
+  #failures: string[] = [];
 
   /** `stateOf` makes the state that policies see of GPUs as the pool has them. */
   constructor(options: PlacerOptions, pool: Pool, stateOf: (gpus: GpuState[]) => ServerState) {
@@ -36,8 +41,36 @@ export class Placer {
   /** Returns a place on each GPU that is asked for. Null: the request has to wait. Nothing is reserved. */
   place(request: SessionRequest): Placement[] | null {
     const { placement, parameters } = this.#options;
-    const pool = this.newProcess ? this.#pool.stateFor(request.tenant) : this.#pool.state;
-    return placeAll(placement, this.#stateOf(pool), request, parameters);
+    this.#failures = [];
+    return placeAll(placement, this.#stateFor(request), request, parameters);
+  }
+
+  /** Has to be told where the policy fails at a decision. */
+  failed(what: string) {
+    // Of a request of several GPUs it may be each.
+    if (!this.#failures.includes(what)) this.#failures.push(what);
+  }
+
+  /** What went wrong in the last `place`. */
+  get failures(): readonly string[] {
+    return this.#failures;
+  }
+
+  /** Why the last `place` has chosen these. To be asked before they are reserved. */
+  whyPlaced(request: SessionRequest, placements: readonly Placement[]): string {
+    const { placement, instead, parameters } = this.#options;
+    const policy = this.#failures.length > 0 ? instead : placement;
+    return whyPlaced(policy, this.#stateFor(request), request, parameters, placements);
+  }
+
+  /** What each GPU lacks now for a request that waits. */
+  whatGpusLack(request: SessionRequest): string[] {
+    const { placement, parameters } = this.#options;
+    return whatGpusLack(placement, this.#stateFor(request), request, parameters);
+  }
+
+  #stateFor({ tenant }: SessionRequest): ServerState {
+    return this.#stateOf(this.newProcess ? this.#pool.stateFor(tenant) : this.#pool.state);
   }
 
   /**

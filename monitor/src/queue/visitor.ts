@@ -4,7 +4,9 @@ import type { Hello } from '../../../api-server/src/control.js';
 import type { QueuedState, SessionRequest } from '../../policies/state.js';
 import type { QueueView } from '../base/view.js';
 import type { Client } from '../guests/client.js';
+import { Decisions } from './decisions.js';
 import type { Waiter, WaitsFor } from './overtaking.js';
+import { whyItWaits } from './reasons.js';
 
 export class Visitor implements Waiter {
   /** The number that its session has or will have. */
@@ -16,15 +18,29 @@ export class Visitor implements Waiter {
   readonly arrived = performance.now();
   /** How many API server processes have died while they took it over. */
   lost = 0;
-  /** What it waited for when it last had its turn. */
-  waitsFor: WaitsFor = 'others';
   passed = 0;
+  /** What was decided about it, and about its session later. */
+  readonly decisions = new Decisions();
+  #waitsFor: WaitsFor = 'others';
+  #waits = false;
 
   constructor(id: number, client: Client, hello: Hello, request: SessionRequest) {
     this.id = id;
     this.client = client;
     this.hello = hello;
     this.request = request;
+  }
+
+  /** What it waited for when it last had its turn. */
+  get waitsFor(): WaitsFor {
+    return this.#waitsFor;
+  }
+
+  set waitsFor(waitsFor: WaitsFor) {
+    if (this.#waits && waitsFor === this.#waitsFor) return;
+    this.#waits = true;
+    this.#waitsFor = waitsFor;
+    this.decisions.add('queue', whyItWaits(waitsFor, this.request.tenant));
   }
 
   get state(): QueuedState {

@@ -6,6 +6,7 @@ import type { Observer } from '../base/view.js';
 import type { Client } from '../guests/client.js';
 import type { Pool } from '../slots/pool.js';
 import type { Tenant } from '../tenants/tenants.js';
+import { RecentlyGone } from './decisions.js';
 import { Queue } from './queue.js';
 import { type Reservation, Reservations } from './reservations.js';
 import type { Visitor } from './visitor.js';
@@ -21,6 +22,8 @@ export interface QueueMost {
 export class Waiting {
   readonly queue = new Queue<Visitor>(({ client }, position) => client.queued(position));
   readonly reservations: Reservations;
+  /** Also the sessions that have ended. */
+  readonly gone = new RecentlyGone();
   readonly #observer: Observer;
   readonly #visitors = new Map<Client, Visitor>();
   #telling: NodeJS.Timeout | undefined;
@@ -45,7 +48,9 @@ export class Waiting {
   left(client: Client): Visitor | undefined {
     const visitor = this.#visitors.get(client);
     this.#visitors.delete(client);
-    return visitor && this.leave(visitor) ? visitor : undefined;
+    if (!visitor || !this.leave(visitor)) return undefined;
+    this.gone.add(visitor, 'its program has left the queue');
+    return visitor;
   }
 
   /** Takes a visitor out, and gives a place back that is kept for it. Returns false when it did not wait. */
@@ -85,6 +90,8 @@ export class Waiting {
 
   /** Tells a guest why it is refused, and ends its connection. `tenant` is null where it is not known. */
   refuse(client: Client, error: OutboardError, tenant: string | null) {
+    const visitor = this.#visitors.get(client);
+    if (visitor) this.gone.add(visitor, `refused: ${error.message} (${error.code})`);
     this.#visitors.delete(client);
     client.refuse(error);
     this.#observer.refused(error.code, tenant);
@@ -97,7 +104,9 @@ export class Waiting {
   }
 
   /** Its guest is gone, or has not read what was sent to it: it is dropped. */
-  abandon({ client }: Visitor) {
+  abandon(visitor: Visitor) {
+    const { client } = visitor;
+    this.gone.add(visitor, 'its program has gone');
     this.#visitors.delete(client);
     client.destroy();
   }

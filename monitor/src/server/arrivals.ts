@@ -10,6 +10,7 @@ import { Client } from '../guests/client.js';
 import type { LimitedLog } from '../network/limited-log.js';
 import { addressOf, Strangers, type StrangersMost } from '../network/strangers.js';
 import { admit } from '../queue/admission.js';
+import { whyAdmitted } from '../queue/reasons.js';
 import { Visitor } from '../queue/visitor.js';
 import type { QueueMost, Waiting } from '../queue/waiting.js';
 import type { Turns } from '../sessions/turns.js';
@@ -109,6 +110,7 @@ export class Arrivals {
     const { hopeless } = pool;
     if (hopeless !== null) throw new OutboardError('OB_NO_SLOT', hopeless);
     const visitor = new Visitor(newId(), client, hello, request);
+    visitor.decisions.add('admission', whyAdmitted(request));
     this.#waiting.enter(visitor);
     const left = this.#turns.leftFor(request);
     const refusal = () => this.#waiting.refusalOfOneMore(tenant, this.#options);
@@ -129,6 +131,9 @@ export class Arrivals {
   #claimsPlace(client: Client, hello: Hello, tenant: Tenant | null) {
     const reservation = this.#waiting.reservations.claim(hello.ticket, tenant?.name ?? '');
     const visitor = new Visitor(reservation.id, client, hello, reservation.request);
+    const { seat, placement } = reservation;
+    const kept = `GPU ${placement.gpu} was kept for it since session ${seat.group.id} began`;
+    visitor.decisions.add('placement', `${kept}, which is of the same program`);
     this.#waiting.enter(visitor);
     reservation.visitor = visitor;
     this.#turns.fillReservation(reservation);

@@ -116,6 +116,10 @@ export class LiveOperations implements Operations {
     }));
   }
 
+  why(id: number) {
+    return this.#server.why(id);
+  }
+
   setShare(id: number, { request, limit, beyondLimit = false }: ShareChange) {
     const session = this.#server.session(id);
     const asked = request === limit ? `${request}` : `${request}:${limit}`;

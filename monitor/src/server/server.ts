@@ -7,7 +7,7 @@ import type { PlacementParameters, PlacementPolicy } from '../../policies/placem
 import type { GpuState, ServerState } from '../../policies/state.js';
 import { OutboardError } from '../base/errors.js';
 import type { Log } from '../base/log.js';
-import type { Observer } from '../base/view.js';
+import type { Observer, WhyView } from '../base/view.js';
 import type { Driver } from '../devices/devices.js';
 import type { BesideWanted } from '../devices/memory.js';
 import { formatMemoryRule, type MemoryRule } from '../devices/memory-rule.js';
@@ -36,6 +36,7 @@ import type { TraceFolder } from '../trace/folder.js';
 import { Arrivals } from './arrivals.js';
 import { DeviceQueries } from './device-queries.js';
 import { checkAccess, driverFor, type Isolation, isolate } from './isolation.js';
+import { whyOf } from './why.js';
 
 export interface ServerOptions {
   listen: readonly Listen[];
@@ -172,8 +173,12 @@ export class Server {
       // Nobody is kept out: the usual policy places as long as there is room.
       this.#limitedLog.write('warn', policy, { policy, why, instead: worstFit.name }, what);
       observer.policyFailed(policy, why);
+      const failure = why === 'threw' ? `threw: ${what}` : what;
+      this.#placer.failed(`placement ${policy}: ${failure}; ${worstFit.name} decides instead`);
     });
-    this.#placer = new Placer({ ...options, placement }, this.pool, (gpus) => this.#with(gpus));
+    this.#placer = new Placer({ ...options, placement, instead: worstFit }, this.pool, (gpus) =>
+      this.#with(gpus),
+    );
     const { pool, quota } = this;
     const stopping = () => this.stopping;
     const waiting = this.#waiting;
@@ -333,8 +338,11 @@ export class Server {
   /** In effect within a period of the policy. What has become free may be another's now. */
   setShare(session: Session, share: { request: number; limit: number }) {
     session.log.info({ before: session.share, share }, 'share changed');
+    const { request, limit } = session.share;
     session.share = share;
     this.quota.setShare(session);
+    const why = `an operator changed its share of ${request}:${limit}`;
+    session.visitor.decisions.add('quota', `${why}: ${this.running.whyShare(session)}`);
     this.#serveQueue();
   }
 
@@ -342,6 +350,11 @@ export class Server {
   session(id: number): Session {
     for (const session of this.sessions.values()) if (session.id === id) return session;
     throw new OutboardError('OB_NO_SESSION', id);
+  }
+
+  /** What was decided about one that waits, runs or has gone lately, and why. Throws OB_NO_DECISIONS. */
+  why(id: number): WhyView {
+    return whyOf(this, this.#waiting, this.#placer, id);
   }
 
   view(session: Session) {

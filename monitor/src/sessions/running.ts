@@ -9,6 +9,7 @@ import { withKernelNames } from '../base/kernel-name.js';
 import type { Log } from '../base/log.js';
 import type { Observer } from '../base/view.js';
 import type { DetachedConnection } from '../guests/client.js';
+import { whyShare } from '../queue/reasons.js';
 import type { Seat } from '../queue/reservations.js';
 import type { Visitor } from '../queue/visitor.js';
 import type { Waiting } from '../queue/waiting.js';
@@ -95,6 +96,7 @@ export class Running {
     );
     this.sessions.set(slot, session);
     session.shareInForce = this.#options.quota.begin(session);
+    visitor.decisions.add('quota', this.whyShare(session));
     const { windowBases, windowSize, takesGranularity } = visitor.hello;
     session.offer = {
       type: 'offer',
@@ -265,7 +267,7 @@ export class Running {
         `session ends: ${withKernelNames(message)}`,
       );
       this.#usual.learn(programOf(session), end.modules);
-      this.#over(session, reason);
+      this.#over(session, reason, withKernelNames(message));
     }
     this.#free(slot);
   }
@@ -289,6 +291,17 @@ export class Running {
   }
 
   #over(session: Session, reason: string) {
+  /** What the quota policy holds it to, beside those that are on its GPU. */
+  whyShare({ id, placement: { gpu }, share }: Session): string {
+    let others = 0;
+    for (const other of this.sessions.values())
+      if (other.id !== id && other.placement.gpu === gpu) others += other.share.request;
+    return whyShare(this.#options.quota.policy, gpu, share, others);
+  }
+
+  #over(session: Session, reason: string, message: string) {
+    const { visitor, seconds } = session;
+    this.#waiting.gone.add(visitor, `${reason} after ${seconds.toFixed(3)} seconds: ${message}`);
     this.history.push(session.ended);
     if (this.history.length > historyMax) this.history.shift();
     this.#observer.ended(this.view(session), reason);
@@ -313,14 +326,14 @@ export class Running {
         { seconds: session.seconds },
         `session ends: ${session.ending}; its process: ${how}`,
       );
-      return this.#over(session, 'stopped');
+      return this.#over(session, 'stopped', session.ending);
     }
     if (session.begun) {
       log.error(
         { seconds: session.seconds },
         `session lost: its API server process ended (${how})`,
       );
-      return this.#over(session, 'lost');
+      return this.#over(session, 'lost', `its API server process ended (${how})`);
     }
     const { client } = visitor;
     const { tenant } = visitor.request;
@@ -335,10 +348,15 @@ export class Running {
     } else if (session.ordinal > 0) {
       // The other sessions of its group go on where they are, and the place of this one is kept.
       log.warn(`its API server process ended (${how}): waits for the next one there`);
+      visitor.decisions.add('queue', `its process ended (${how}): it waits for the next one there`);
       const { group, ordinal, placement } = session;
       this.#waiting.reservations.again(visitor, { group, ordinal }, placement);
     } else {
       log.warn(`its API server process ended (${how}): waits for another`);
+      visitor.decisions.add(
+        'queue',
+        `its process ended (${how}): it waits for another, where it was`,
+      );
       this.#waiting.putBack(visitor);
     }
   }

@@ -89,8 +89,10 @@ export class Turns {
   #place(visitor: Visitor, allowed: Gpus, mayWait: () => boolean): readonly number[] | null {
     const { waiting, running, newId } = this.#options;
     const request = this.allowedNow({ ...visitor.request, allowed });
-    const placements = request && this.#options.placer.place(request);
+    const { placer } = this.#options;
+    const placements = request && placer.place(request);
     const [first, ...others] = placements ?? [];
+    if (request) for (const what of placer.failures) visitor.decisions.add('policy', what);
     if (!placements || !first) {
       // Also for what is on GPUs that others keep.
       visitor.waitsFor = this.#whyItWaits(visitor, this.allowedNow(visitor.request));
@@ -106,6 +108,7 @@ export class Turns {
       waiting.abandon(visitor);
       return [];
     }
+    visitor.decisions.add('placement', placer.whyPlaced(request, placements));
     const group = { id: visitor.id, gpus: placements.map(({ gpu }) => gpu) };
     const tickets = waiting.reservations.keep(group, visitor.request, others, newId);
     running.handOver(visitor, { group, ordinal: 0 }, first, detached, tickets);

@@ -137,6 +137,23 @@ t.test('sessions: sorted, and JSON', async (t) => {
   t.match(await cli(api, ['sessions', '--sort', 'x']), { status: 2, stderr: /one of id, memory/ });
 });
 
+t.test('why: each decision on a line of its own, and JSON', async (t) => {
+  const api = await TestApi.start(t);
+  t.match(await cli(api, ['why', '1']), {
+    ...{ status: 0, stderr: '' },
+    stdout: `session 1 (resize of acme): running
+  03:04:05.678  admission  everybody may come in?[2J
+  03:04:05.678  queue      it waits (3 times, last at 03:04:09.000)
+  now: it is on GPU 0, with a share of 30:60
+`,
+  });
+  const json = JSON.parse((await cli(api, ['why', '1', '--json'])).stdout);
+  t.match(json, { session: 1, state: 'running', decisions: [{ kind: 'admission' }, { times: 3 }] });
+  t.match(await cli(api, ['why', '99']), { status: 3, stderr: /OB_NO_DECISIONS/ });
+  t.match(await cli(api, ['why', 'x']), { status: 2, stderr: /x is no session/ });
+  t.match(await cli(api, ['why']), { status: 2, stderr: /one SESSION/ });
+});
+
 t.test('kill, quota and drain act', async (t) => {
   const api = await TestApi.start(t);
   const { operations } = api;

@@ -12,6 +12,7 @@ import type {
   ShareChange,
   TenantView,
   View,
+  WhyView,
 } from '../../src/base/view.js';
 
 const GiB = 2 ** 30;
@@ -190,6 +191,22 @@ export class MemoryOperations implements Operations {
     const found = this.sessions.some((session) => session.id === id);
     if (!found) throw new OutboardError('OB_NO_SESSION', id);
     return [{ name: '_Z4stepPf', launches: 400, blocks: 51_200, seconds: 1.25 }];
+  }
+
+  why(id: number): WhyView {
+    const found = this.sessions.find((session) => session.id === id);
+    if (!found) throw new OutboardError('OB_NO_DECISIONS', id);
+    const time = '2026-01-02T03:04:05.678Z';
+    const one = { time, last: time, times: 1 };
+    return {
+      ...{ session: id, tenant: found.tenant, name: found.name, state: 'running' },
+      now: ['it is on GPU 0, with a share of 30:60'],
+      decisions: [
+        { ...one, kind: 'admission', text: 'everybody may come in\u001b[2J' },
+        { ...one, kind: 'queue', text: 'it waits', times: 3, last: '2026-01-02T03:04:09.000Z' },
+      ],
+      leftOut: 0,
+    };
   }
 
   setShare(id: number, { request, limit, beyondLimit = false }: ShareChange) {
