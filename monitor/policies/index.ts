@@ -9,6 +9,9 @@ import { pack } from './placement/pack.js';
 import { spread } from './placement/spread.js';
 import { worstFit } from './placement/worst-fit.js';
 import type { PlacementPolicy } from './placement.js';
+import { firstCome } from './queue/first-come.js';
+import { strictFirst } from './queue/strict-first.js';
+import type { QueuePolicy } from './queue.js';
 import { deviceTime } from './quota/device-time.js';
 import { dilu } from './quota/dilu.js';
 import { hostTime } from './quota/host-time.js';
@@ -26,6 +29,8 @@ export const placementPolicies: ReadonlyMap<string, PlacementPolicy> = byName([
   pack,
   diluPlacement,
 ]);
+
+export const queuePolicies: ReadonlyMap<string, QueuePolicy> = byName([firstCome, strictFirst]);
 
 /** No server runs them yet (docs/moving.md). */
 export const migrationPolicies: ReadonlyMap<string, MigrationPolicy<unknown>> = byName([

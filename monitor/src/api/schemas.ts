@@ -228,6 +228,7 @@ export const Server = Type.Object({
     description: "SOFTWARE_DEVICE_TRAITS: what the software device does as NVIDIA's driver does",
   }),
   placement: Type.String(),
+  queuePolicy: Type.String({ description: 'who of those that wait has the turn' }),
   quota: Type.String(),
   sessionMemory: Type.String({
     description: 'for sessions that do not say how much memory they want: auto, 25%, 4 GiB',
@@ -303,6 +304,7 @@ export const Drain = Type.Object({
 });
 
 export const Policies = Type.Object({
+  queue: Type.Array(Type.Object({ name: Type.String(), summary: Type.String() })),
   placement: Type.Array(Type.Object({ name: Type.String(), summary: Type.String() })),
   quota: Type.Array(
     Type.Object({

@@ -185,6 +185,7 @@ export interface ServerView {
   /** Of the software device, what it does as NVIDIA's driver does; null: nothing. */
   traits: string | null;
   placement: string;
+  queuePolicy: string;
   quota: string;
   /** The rule for sessions that do not say how much memory they want: auto, 25%, 4 GiB. */
   sessionMemory: string;

@@ -34,6 +34,7 @@ export function headLines(
     ...lined(
       [
         `placement ${server.placement}`,
+        ...(server.queuePolicy === 'first-come' ? [] : [`queue ${server.queuePolicy}`]),
         `quota ${server.quota}`,
         `session memory ${server.sessionMemory}`,
         `guests connect to ${addresses.join(', ') || 'nothing'}`,

@@ -1,6 +1,6 @@
 import type { Parameter, PolicyKind, Source } from '../../policies/cluster/policy.js';
 import { type AnyClusterPolicy, clusterPolicies } from '../../policies/cluster/registry.js';
-import { placementPolicies, quotaPolicies } from '../../policies/index.js';
+import { placementPolicies, queuePolicies, quotaPolicies } from '../../policies/index.js';
 import { command, exitCodes } from '../cli/command.js';
 import { type Column, print, printJson, table } from '../cli/table.js';
 import { didYouMean } from '../options/nearest.js';
@@ -35,7 +35,7 @@ export const policies = command({
   summary: 'list the policies for placement and for GPU time',
   usage: '[NAME]',
   about: `Lists the policies there are. Those that run live \`outboard serve\` can be told to use: which GPU
-a session is placed on, and how GPU time is shared. PERIOD is how often shares are decided anew.
+a session is placed on, whose turn it is, and how GPU time is shared. PERIOD is how often shares are decided anew.
 Those that are simulated decide for a whole cluster, and nobody but a simulation does as they say.
 
 \`outboard policies NAME\` explains the policies of that name: what it has from which paper, its
@@ -68,6 +68,9 @@ function rows(): Row[] {
   const placement = [...placementPolicies.values()].map(({ name, summary }): Row => {
     return { name, kind: 'placement', runs: 'live', ...none, summary };
   });
+  const queue = [...queuePolicies.values()].map(({ name, summary }): Row => {
+    return { name, kind: 'queue', runs: 'live', ...none, summary };
+  });
   const quota = [...quotaPolicies.values()].map(({ name, unit, periodMs, summary }): Row => {
     const counted = unit === 'none' ? none : { unit, periodMs };
     return { name, kind: 'quota', runs: 'live', ...counted, summary };
@@ -75,7 +78,7 @@ function rows(): Row[] {
   const simulated = clusterPolicies.map(({ name, kind, summary }): Row => {
     return { name, kind, runs: 'simulated', ...none, summary };
   });
-  return [...placement, ...quota, ...simulated];
+  return [...placement, ...queue, ...quota, ...simulated];
 }
 
 interface Origin {

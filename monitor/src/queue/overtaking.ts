@@ -139,6 +139,19 @@ export function countPassed(waiters: Iterable<Waiter>, tenant: string, gpus: rea
   }
 }
 
+/** Counts for those who came before this one that it was served before them on those GPUs, whatever they wait for. */
+export function countOvertaken<W extends { readonly id: number; overtaken: number; request: Wish }>(
+  arrived: Iterable<W>,
+  served: number,
+  gpus: readonly number[],
+) {
+  for (const one of arrived) {
+    if (one.id >= served) return;
+    const { allowed } = one.request;
+    if (gpus.some((gpu) => allowed === null || allowed.includes(gpu))) one.overtaken++;
+  }
+}
+
 /**
  * Gives each its turn, head first: `serve` returns the GPUs where it was served, which are of those it is given, or
  * sets what it waits for. `gpus`: how many there are. One that has to stay behind others waits for the same as they.

@@ -1,7 +1,8 @@
 // A visitor is a client whose Hello was read and whose session may come: it was admitted, or has claimed a place that
 // is kept for its program. It waits for a process, or has its session.
 import type { Hello } from '../../../api-server/src/control.js';
-import type { QueuedState, SessionRequest } from '../../policies/state.js';
+import type { WaitingState } from '../../policies/queue.js';
+import type { SessionRequest } from '../../policies/state.js';
 import type { QueueView } from '../base/view.js';
 import type { Client } from '../guests/client.js';
 import { Decisions } from './decisions.js';
@@ -19,6 +20,8 @@ export class Visitor implements Waiter {
   /** How many API server processes have died while they took it over. */
   lost = 0;
   passed = 0;
+  /** How many that came after it were served before it, on GPUs that it may use. */
+  overtaken = 0;
   /** What was decided about it, and about its session later. */
   readonly decisions = new Decisions();
   #waitsFor: WaitsFor = 'others';
@@ -43,8 +46,9 @@ export class Visitor implements Waiter {
     this.decisions.add('queue', whyItWaits(waitsFor, this.request.tenant));
   }
 
-  get state(): QueuedState {
-    return { id: this.id, request: this.request, arrived: this.arrived / 1000 };
+  get state(): WaitingState {
+    const { id, request, overtaken } = this;
+    return { id, request, arrived: this.arrived / 1000, overtaken };
   }
 
   view(position: number): QueueView {

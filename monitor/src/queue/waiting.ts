@@ -1,12 +1,17 @@
 // The visitors that have no process yet: they wait in the queue, or for the process of a place that is kept for
 // them. Also the one way in which guests are refused.
 
+import { firstCome } from '../../policies/queue/first-come.js';
+import type { QueuePolicy } from '../../policies/queue.js';
+import type { SessionRequest } from '../../policies/state.js';
 import { OutboardError } from '../base/errors.js';
 import type { Observer } from '../base/view.js';
 import type { Client } from '../guests/client.js';
 import type { Pool } from '../slots/pool.js';
 import type { Tenant } from '../tenants/tenants.js';
 import { RecentlyGone } from './decisions.js';
+import type { OnFailure } from './guard.js';
+import { type Ordered, orderedBy } from './guarded-order.js';
 import { Queue } from './queue.js';
 import { type Reservation, Reservations } from './reservations.js';
 import type { Visitor } from './visitor.js';
@@ -20,22 +25,38 @@ export interface QueueMost {
 }
 
 export class Waiting {
-  readonly queue = new Queue<Visitor>(({ client }, position) => client.queued(position));
+  readonly queue: Queue<Visitor, Ordered>;
   readonly reservations: Reservations;
   /** Also the sessions that have ended. */
   readonly gone = new RecentlyGone();
+  /** Which makes the order of turns. */
+  readonly #policy: string;
   readonly #observer: Observer;
   readonly #visitors = new Map<Client, Visitor>();
   #telling: NodeJS.Timeout | undefined;
+  /** Of the last order that was made. */
+  readonly #failures: string[] = [];
 
-  /** `claimSeconds`: for how long a place is kept; `onExpired` is told when that is over. */
+  /**
+   * `claimSeconds`: for how long a place is kept; `onExpired` is told when that is over. `policy` makes the order of the
+   * queue; `failed` is told where it cannot, and they are in order of arrival.
+   */
   constructor(
     pool: Pool,
     claimSeconds: number,
     observer: Observer,
     onExpired: (reservation: Reservation) => void,
+    policy: QueuePolicy = firstCome,
+    failed: OnFailure = () => {},
   ) {
     this.#observer = observer;
+    const { name } = policy;
+    this.#policy = name;
+    const order = orderedBy(policy, (...failure) => {
+      this.#failures.push(`queue ${name}: ${failure[2]}; in order of arrival instead`);
+      failed(...failure);
+    });
+    this.queue = new Queue(({ client }, position) => client.queued(position), order);
     this.reservations = new Reservations(pool, claimSeconds, onExpired);
   }
 
@@ -75,6 +96,31 @@ export class Waiting {
     const { name } = tenant;
     const own = [...this.queue].filter(({ request }) => request.tenant === name).length;
     return own >= queueMaxOfTenant ? new OutboardError('OB_TENANT_QUEUE', own, name) : null;
+  }
+
+  /** Puts one that has just come into the queue, and tells it its position. */
+  append(visitor: Visitor) {
+    this.#failures.length = 0;
+    const after = this.queue.append(visitor);
+    for (const what of this.#failures) visitor.decisions.add('policy', what);
+    if (after === 0) return;
+    visitor.decisions.add(
+      'queue',
+      `${this.#policy} gives it its turn before ${after} who wait already`,
+    );
+    this.#tell();
+  }
+
+  /** Those who would have their turns before one that comes now with this request. */
+  before(request: SessionRequest): readonly Visitor[] {
+    const arrived = performance.now() / 1000;
+    const id = Number.POSITIVE_INFINITY;
+    return this.queue.before({ state: { id, request, arrived, overtaken: 0 } });
+  }
+
+  /** Makes the order of turns anew, before somebody is served. */
+  arrange() {
+    if (this.queue.arrange()) this.#tell();
   }
 
   /** Puts one back into the queue, where it was, whose process was lost. */

@@ -123,7 +123,7 @@ export class Arrivals {
     const full = needsProcessOnly ? null : refusal();
     if (full) throw full;
     // Only now is the guest told its position.
-    queue.append(visitor);
+    this.#waiting.append(visitor);
     if (!needsProcessOnly) orders();
   }
 

@@ -35,7 +35,7 @@ export interface QueriedServer {
   readonly closed: string | null;
   readonly state: ServerState;
   readonly pool: Pick<Pool, 'devices'>;
-  readonly turns: Pick<Turns, 'allowedNow' | 'leftFor'>;
+  readonly turns: Pick<Turns, 'allowedNow' | 'leftFor' | 'positionOf'>;
   readonly sessions: ReadonlyMap<unknown, Session>;
   view(session: Session): SessionView;
 }
@@ -88,8 +88,8 @@ export class DeviceQueries {
         now &&
         typeof left !== 'string' &&
         placeAll(options.placement, state, { ...now, allowed: left.gpus }, parameters);
-      if (!placed) position = waiting + 1;
-      if (position > queueMax) refusal ??= new OutboardError('OB_QUEUE_FULL', queueMax);
+      if (!placed) position = this.#server.turns.positionOf(request);
+      if (!placed && waiting >= queueMax) refusal ??= new OutboardError('OB_QUEUE_FULL', queueMax);
     } catch (error) {
       if (!(error instanceof OutboardError)) throw error;
       refusal ??= error;

@@ -1,7 +1,8 @@
 // All that can be known to be wrong before a server starts: `outboard serve` begins with it, and with --check-config
 // it is everything that is done.
-import { placementPolicies } from '../../policies/index.js';
+import { placementPolicies, queuePolicies } from '../../policies/index.js';
 import type { PlacementPolicy } from '../../policies/placement.js';
+import type { QueuePolicy } from '../../policies/queue.js';
 import { OutboardError } from '../base/errors.js';
 import type { Log } from '../base/log.js';
 import { chooseDriver, type Driver } from '../devices/devices.js';
@@ -45,6 +46,7 @@ export interface Prepared {
   libraries: string | null;
   sandbox: Sandbox | null;
   placement: PlacementPolicy;
+  queuePolicy: QueuePolicy;
 }
 
 export interface TlsOptions {
@@ -92,7 +94,13 @@ export async function prepare(options: PrepareOptions): Promise<Prepared> {
     const kept = prepareFolders(options, driver);
     // Last: where the server runs already, everything else has been looked at.
     await requireFree([...listens, ...tlsListens], http);
-    return { tenants, driver, ...kept, placement: placementOf(values) };
+    return {
+      tenants,
+      driver,
+      ...kept,
+      placement: placementOf(values),
+      queuePolicy: queuePolicyOf(values),
+    };
   } catch (error) {
     tenants?.close();
     throw error;
@@ -143,6 +151,12 @@ function librariesOf(wanted: string, log: Log): string | null {
     throw new OutboardError('OB_LIBRARIES', folder, 'has no libcublas.so.13 and libcublasLt.so.13');
   log.info({ folder }, 'programs may call the cuBLAS of this machine (--libraries=remote)');
   return folder;
+}
+
+function queuePolicyOf({ 'queue-policy': name }: ServeValues): QueuePolicy {
+  const policy = queuePolicies.get(name);
+  if (!policy) throw new Error(`no policy ${name}`);
+  return policy;
 }
 
 function placementOf({ placement: name }: ServeValues): PlacementPolicy {

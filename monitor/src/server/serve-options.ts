@@ -1,7 +1,7 @@
 // What `outboard serve` can be told.
 import path from 'node:path';
 import { build as defaultBuild } from '../../../bin/paths.mjs';
-import { placementPolicies, quotaPolicies } from '../../policies/index.js';
+import { placementPolicies, queuePolicies, quotaPolicies } from '../../policies/index.js';
 import { usualQuotaParameters } from '../../policies/quota.js';
 import { type MemoryRule, parseMemoryRule } from '../devices/memory-rule.js';
 import { type Listen, parseListen } from '../network/listeners.js';
@@ -260,6 +260,14 @@ export const serveOptions = {
     'OUTBOARD_QUEUE_SKIP',
     'let a program that fits pass those before it that do not',
   ),
+  'queue-policy': {
+    env: 'OUTBOARD_QUEUE_POLICY',
+    value: 'POLICY',
+    help: `who of those that wait has the turn: ${[...queuePolicies.keys()].join(', ')}`,
+    parse: parseChoice(...queuePolicies.keys()),
+    fallback: 'first-come',
+    shown: 'first-come',
+  } satisfies Option<string>,
   placement: {
     env: 'OUTBOARD_PLACEMENT',
     value: 'POLICY',

@@ -4,6 +4,8 @@
 import { encodeAnswer, encodeHello } from '../../../api-server/src/control.js';
 import { worstFit } from '../../policies/placement/worst-fit.js';
 import type { PlacementParameters, PlacementPolicy } from '../../policies/placement.js';
+import { firstCome } from '../../policies/queue/first-come.js';
+import type { QueuePolicy } from '../../policies/queue.js';
 import type { GpuState, ServerState } from '../../policies/state.js';
 import { OutboardError } from '../base/errors.js';
 import type { Log } from '../base/log.js';
@@ -16,6 +18,8 @@ import { LimitedLog } from '../network/limited-log.js';
 import { formatListen, type Listen, Listeners } from '../network/listeners.js';
 import type { StrangersMost } from '../network/strangers.js';
 import { admit } from '../queue/admission.js';
+import type { PolicyFailure } from '../queue/guard.js';
+import type { Ordered } from '../queue/guarded-order.js';
 import { guarded } from '../queue/guarded-placement.js';
 import { Placer } from '../queue/placer.js';
 import type { Queue } from '../queue/queue.js';
@@ -65,6 +69,8 @@ export interface ServerOptions {
   queueMaxOfTenant: number;
   queueSeconds: number;
   queueSkip: boolean;
+  /** In which order they have their turns. */
+  queuePolicy: QueuePolicy;
   placement: PlacementPolicy;
   quota: QuotaOptions;
   /** What is held back and measured beside kernels. */
@@ -166,13 +172,22 @@ export class Server {
       },
       log,
     );
-    this.#waiting = new Waiting(this.pool, options.claimSeconds, observer, (reservation) =>
-      this.#unclaimed(reservation),
+    const policyFailed =
+      (instead: string) => (policy: string, why: PolicyFailure, what: string) => {
+        // Nobody is kept out: the usual policy decides.
+        this.#limitedLog.write('warn', policy, { policy, why, instead }, what);
+        observer.policyFailed(policy, why);
+      };
+    this.#waiting = new Waiting(
+      this.pool,
+      options.claimSeconds,
+      observer,
+      (reservation) => this.#unclaimed(reservation),
+      options.queuePolicy,
+      policyFailed(firstCome.name),
     );
     const placement = guarded(options.placement, worstFit, (policy, why, what) => {
-      // Nobody is kept out: the usual policy places as long as there is room.
-      this.#limitedLog.write('warn', policy, { policy, why, instead: worstFit.name }, what);
-      observer.policyFailed(policy, why);
+      policyFailed(worstFit.name)(policy, why, what);
       const failure = why === 'threw' ? `threw: ${what}` : what;
       this.#placer.failed(`placement ${policy}: ${failure}; ${worstFit.name} decides instead`);
     });
@@ -218,7 +233,7 @@ export class Server {
     return this.running.sessions;
   }
 
-  get queue(): Queue<Visitor> {
+  get queue(): Queue<Visitor, Ordered> {
     return this.#waiting.queue;
   }
 

@@ -45,6 +45,8 @@ function whyWaitingNow(visitor: Visitor, waiting: Waiting, placer: Placer): stri
     const most = `after ${passedMost} nobody may pass it any more`;
     lines.push(`${visitor.passed} of others were served before it since it came; ${most}`);
   }
+  if (visitor.overtaken > 0)
+    lines.push(`${visitor.overtaken} that came after it were served before it`);
   const lacks = placer.whatGpusLack(visitor.request);
   return [...lines, ...lacks];
 }

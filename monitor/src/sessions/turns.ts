@@ -4,6 +4,7 @@
 import type { Placement, ServerState, SessionRequest } from '../../policies/state.js';
 import { overLimitWithComing, withinTenant } from '../queue/admission.js';
 import {
+  countOvertaken,
   countPassed,
   type Gpus,
   keptBy,
@@ -44,7 +45,12 @@ export class Turns {
   /** The GPUs where a new one may be served now, or what it has to wait for behind others, even if it fits. */
   leftFor(request: SessionRequest): { gpus: Gpus } | WaitsFor {
     const { waiting, pool, skip } = this.#options;
-    return keptBy(waiting.queue, pool.count, skip).leaves(request);
+    return keptBy(waiting.before(request), pool.count, skip).leaves(request);
+  }
+
+  /** What its place in the queue would be if it came now and had to wait, from 1. */
+  positionOf(request: SessionRequest): number {
+    return this.#options.waiting.before(request).length + 1;
   }
 
   /**
@@ -58,7 +64,9 @@ export class Turns {
       return false;
     }
     const served = this.#place(visitor, left.gpus, mayWait);
-    if (served) countPassed(this.#options.waiting.queue, visitor.request.tenant, served);
+    const { queue } = this.#options.waiting;
+    if (served) countPassed(queue, visitor.request.tenant, served);
+    if (served) countOvertaken(queue.arrived, visitor.id, served);
     return served !== null;
   }
 
@@ -67,6 +75,7 @@ export class Turns {
     const { waiting, pool, skip } = this.#options;
     // Where a tenant's limit leaves too little for one, it does for others that ask for the same.
     const full = new Set<string>();
+    waiting.arrange();
     takeTurns([...waiting.queue], pool.count, skip, (visitor, allowed) => {
       const { tenant, gpus, memory, tenantMemory, tenantSessions } = visitor.request;
       const wish = [tenant, gpus, memory, tenantMemory, tenantSessions].join();
@@ -75,8 +84,10 @@ export class Turns {
         return null;
       }
       const served = this.#place(visitor, allowed, () => true);
-      if (served) waiting.leave(visitor);
-      else if (visitor.waitsFor === 'own limit') full.add(wish);
+      if (served) {
+        waiting.leave(visitor);
+        countOvertaken(waiting.queue.arrived, visitor.id, served);
+      } else if (visitor.waitsFor === 'own limit') full.add(wish);
       else this.orderProcesses(visitor, allowed);
       return served;
     });

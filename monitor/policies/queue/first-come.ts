@@ -1,0 +1,7 @@
+import type { QueuePolicy } from '../queue.js';
+
+export const firstCome: QueuePolicy = {
+  name: 'first-come',
+  summary: 'in order of arrival',
+  order: (waiting) => waiting,
+};
