@@ -2,14 +2,18 @@
 // written anew. Devices are tried in the order in which they came into use; of equals the first wins (theirs are ordered
 // by a set, which is by chance). Their sums are floating point; ours are whole numbers.
 import type { LedgerView, Part } from '../ledger.js';
-import type { Decision, Parameter } from '../policy.js';
+import type { ClusterPolicy, Decision, Parameter } from '../policy.js';
 import { type Bounds, type Resources, whole } from '../resources.js';
 import type { ClusterEvent, ClusterState, Effect, FunctionKind } from '../state.js';
 
-export interface Rules {
+interface Rules extends Differences {
+  bounds: Bounds;
+}
+
+/** In what the policies differ that their simulator compares. */
+export interface Differences {
   /** What a part of an instance counts as. */
   counted(resources: Resources): Resources;
-  bounds: Bounds;
   /** What memory counts beside SMs: 0, or 0.4 to 0.6. */
   alpha: number;
   beta: number;
@@ -19,14 +23,33 @@ export interface Rules {
   exclusive?: boolean;
 }
 
-export const gamma: Parameter = {
+const gamma: Parameter = {
   ...{ default: 1.5, least: 1, most: 10 },
   summary: 'the most that limits add up to, as part of a device',
   source: { paper: 'Dilu', section: '4.2, Fig. 18a' },
 };
 
+/** A policy that differs from the others in this; `of`: what it is called in the paper's Fig. 17. */
+export function asAuthorsDecide(
+  name: string,
+  of: string | null,
+  summary: string,
+  differences: Differences,
+): ClusterPolicy<null, 'gamma'> {
+  const figure = of === null ? 'Fig. 17' : `Fig. 17, ${of}`;
+  return {
+    ...{ name, kind: 'placement', summary, parameters: { gamma } },
+    source: { paper: 'Dilu', section: `${figure}; the authors' code` },
+    start: () => null,
+    decide: ({ state, events, parameters: { gamma } }) => {
+      const bounds = { sm: whole, smLimit: Math.floor(gamma * whole) };
+      return decideBy({ bounds, ...differences }, state, events);
+    },
+  };
+}
+
 /** Places what is wanted by such rules; there is nothing to remember. */
-export function decideBy(
+function decideBy(
   rules: Rules,
   state: ClusterState,
   events: readonly ClusterEvent[],
