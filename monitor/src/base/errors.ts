@@ -450,6 +450,11 @@ const table = {
     sentence: 'there is no session %s',
     remedy: 'See `outboard sessions` for those that run and wait.',
   },
+  OB_MAX_BLOCKS: {
+    sentence: '--max-blocks has %s numbers, and %s GPUs are served',
+    remedy:
+      'Give one number for all GPUs, or one for each, in the order of `outboard status`; each MIG instance counts as a GPU.',
+  },
   OB_NO_DECISIONS: {
     sentence: 'nothing is known of a session %s',
     remedy:

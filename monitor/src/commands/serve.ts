@@ -115,7 +115,7 @@ async function serveWith(values: ServeValues): Promise<number> {
       quota: {
         policy: values.quota,
         build: values.build,
-        parameters: { maxBlocks: values['max-blocks'] },
+        parameters: values['max-blocks'].map((maxBlocks) => ({ maxBlocks })),
       },
       gated: values.gate,
       measure: values.measure,

@@ -33,7 +33,8 @@ export interface QuotaHolder {
 export interface QuotaOptions {
   /** Its name. */
   policy: string;
-  parameters?: QuotaParameters;
+  /** By GPU; one: for all. */
+  parameters?: readonly QuotaParameters[];
   build: string;
 }
 

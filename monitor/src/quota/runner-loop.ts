@@ -79,6 +79,8 @@ interface Gpu {
 
 const reportNs = 1_000_000_000n;
 export class QuotaLoop {
+  /** By GPU; one: for all. They differ in what they know of the GPU only. */
+  readonly #policies: readonly AnyQuotaPolicy[];
   readonly #policy: AnyQuotaPolicy;
   readonly #mode: QuotaMode;
   readonly #period: bigint;
@@ -95,14 +97,19 @@ export class QuotaLoop {
   constructor(
     policy: string,
     report: (report: QuotaReport) => void,
-    parameters: QuotaParameters = usualQuotaParameters,
+    parameters: readonly QuotaParameters[] = [usualQuotaParameters],
   ) {
-    const found = quotaPoliciesFor(parameters).get(policy);
+    this.#policies = parameters.flatMap((one) => quotaPoliciesFor(one).get(policy) ?? []);
+    const [found] = this.#policies;
     if (!found) throw new Error(`no quota policy ${policy}`);
     this.#policy = found;
     this.#mode = found.unit === 'none' ? 'open' : found.unit;
     this.#period = BigInt(found.periodMs) * 1_000_000n;
     this.#report = report;
+  }
+
+  #policyOf(gpu: number): AnyQuotaPolicy {
+    return this.#policies[gpu] ?? this.#policy;
   }
 
   /** When there is something to do next; null: not before a session comes. */
@@ -125,7 +132,7 @@ export class QuotaLoop {
     if (!page) throw new Error(`no quota page ${placement.page}`);
     this.end(placement.session);
     const gpu = this.#gpus.get(placement.gpu) ?? {
-      memory: this.#policy.start(),
+      memory: this.#policyOf(placement.gpu).start(),
       running: new Map(),
       ended: [],
     };
@@ -147,7 +154,8 @@ export class QuotaLoop {
       one.id === placement.session ? { ...one, wants: true } : one,
     );
     const ended = gpu.ended.map((one) => this.#sessionOf(one));
-    const { limits } = this.#policy.step({ now, sessions: first, ended, memory: gpu.memory });
+    const policy = this.#policyOf(placement.gpu);
+    const { limits } = policy.step({ now, sessions: first, ended, memory: gpu.memory });
     page.set(this.#mode, this.#limitOf(running, limits.get(placement.session) ?? null));
     if (this.#due === null) this.#next(now);
   }
@@ -190,10 +198,10 @@ export class QuotaLoop {
   #step(now: bigint) {
     const passed = Number(now - this.#stepped);
     this.#stepped = now;
-    for (const gpu of this.#gpus.values()) this.#stepGpu(gpu, now, passed);
+    for (const [index, gpu] of this.#gpus) this.#stepGpu(index, gpu, now, passed);
   }
 
-  #stepGpu(gpu: Gpu, now: bigint, passed: number) {
+  #stepGpu(index: number, gpu: Gpu, now: bigint, passed: number) {
     const running = [...gpu.running.values()];
     for (const one of running) read(one);
     const sessions = running.map((one) => this.#sessionOf(one, running));
@@ -201,7 +209,8 @@ export class QuotaLoop {
     gpu.ended = [];
     const rank = this.#policy.name === 'priority' ? strictFirst : sameRank;
     const owed = owedShares(sessions, rank);
-    const { limits, memory } = this.#policy.step({ now, sessions, ended, memory: gpu.memory });
+    const policy = this.#policyOf(index);
+    const { limits, memory } = policy.step({ now, sessions, ended, memory: gpu.memory });
     gpu.memory = memory;
     for (const one of running) {
       const id = one.placement.session;

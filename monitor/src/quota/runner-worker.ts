@@ -10,7 +10,7 @@ import { QuotaLoop, type QuotaPlacement, type QuotaReport } from './runner-loop.
 
 export interface WorkerSetUp {
   policy: string;
-  parameters: QuotaParameters;
+  parameters: readonly QuotaParameters[];
   /** Where the addon is. */
   build: string;
   port: MessagePort;

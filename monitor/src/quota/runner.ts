@@ -14,7 +14,8 @@ export interface QuotaRunnerOptions {
   policy: string;
   /** Where the addon is. */
   build: string;
-  parameters?: QuotaParameters;
+  /** By GPU; one: for all. */
+  parameters?: readonly QuotaParameters[];
   onReport(report: QuotaReport): void;
   /** The thread has ended without being told to. Limits stay as they are; gates may be shut. */
   onFailed(error: Error): void;
@@ -36,7 +37,7 @@ export class QuotaRunner {
     const setUp: WorkerSetUp = {
       policy,
       build,
-      parameters: parameters ?? usualQuotaParameters,
+      parameters: parameters ?? [usualQuotaParameters],
       port: port2,
       bell: this.#bell,
     };

@@ -37,6 +37,8 @@ function parseListens(text: string): Listen[] {
   return text.split(',').map((one) => parseListen(one.trim()));
 }
 
+const parseMaxBlocks = parseCount(1, 1e12, 'how many blocks, or one number for each GPU,');
+
 function parseFactor(text: string): number {
   const factor = Number(text);
   if (!/^\d+(\.\d+)?$/.test(text) || factor < 1 || factor > 100) {
@@ -302,12 +304,12 @@ export const serveOptions = {
   } satisfies Option<'always' | 'needed'>,
   'max-blocks': {
     env: 'OUTBOARD_MAX_BLOCKS',
-    value: 'N',
-    help: 'thread blocks that a full GPU runs in 5 ms, for the policies that count blocks',
-    parse: parseCount(1, 1e12, 'how many blocks,'),
-    fallback: usualQuotaParameters.maxBlocks,
+    value: 'N,...',
+    help: 'thread blocks that a full GPU runs in 5 ms, for the policies that count blocks: one number for all, or one for each GPU, in order',
+    parse: (text) => text.split(',').map((one) => parseMaxBlocks(one.trim())),
+    fallback: [usualQuotaParameters.maxBlocks],
     shown: String(usualQuotaParameters.maxBlocks),
-  } satisfies Option<number>,
+  } satisfies Option<number[]>,
   'max-kernel-seconds': {
     env: 'OUTBOARD_MAX_KERNEL_SECONDS',
     value: 'SECONDS',

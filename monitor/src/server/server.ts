@@ -263,6 +263,7 @@ export class Server {
   async start() {
     try {
       await this.pool.start();
+      checkMaxBlocks(this.options.quota, this.pool.count);
       this.isolation = isolate(this.options, this.pool, this.#log);
       this.#placer.newProcess = this.isolation.newProcess;
       for (const { slots } of this.pool.devices) {
@@ -477,4 +478,10 @@ export class Server {
     if (arrived) this.#placer.place(admit(arrived.hello, this.state, parameters));
     encodeAnswer({ queued: { position: 1 } });
   }
+}
+
+/** Whether there is one number for each GPU, where there are several numbers. */
+function checkMaxBlocks({ parameters = [] }: QuotaOptions, gpus: number) {
+  const { length } = parameters;
+  if (length > 1 && length !== gpus) throw new OutboardError('OB_MAX_BLOCKS', length, gpus);
 }

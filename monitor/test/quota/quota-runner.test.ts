@@ -251,7 +251,7 @@ t.test('one that cannot even be started is tried again', async (t) => {
   const options: QuotaOptions = { policy: 'nonsense', build };
   const quota = new Quota(options, pino({ base: null }, { write }));
   // No thread can be given a function: the next ones fail where they are made.
-  options.parameters = { maxBlocks: () => {} } as never;
+  options.parameters = [{ maxBlocks: () => {} }] as never;
   await failure(/could not be cloned/);
   const before = seen.length;
   options.policy = 'still nonsense';
@@ -259,4 +259,25 @@ t.test('one that cannot even be started is tried again', async (t) => {
   await failure(/no quota policy still nonsense/);
   t.equal(seen.length, before + 1);
   await quota.stop();
+});
+
+t.test('each GPU has a policy with its own parameters; one is for all', async (t) => {
+  const limits = (...maxBlocks: number[]) => {
+    const parameters = maxBlocks.map((maxBlocks) => ({ maxBlocks }));
+    const loop = new QuotaLoop('dilu-corrected', () => {}, parameters);
+    return [0, 1].map((gpu) => {
+      const page = new MemoryPage();
+      loop.addPage(`slot ${gpu}`, page);
+      loop.place(0n, placement(gpu + 1, { gpu, page: `slot ${gpu}`, shareLimit: 50 }));
+      const before = page.limit;
+      for (let time = 0n; time < 100n; time += 5n) loop.tick(time * ms);
+      return [before, page.limit];
+    });
+  };
+  const [large, small] = limits(10_000, 1000) as [bigint[], bigint[]];
+  // Half of them, and the one at which work still starts: before the session begins, and after steps.
+  t.same(large, [5001n, 5001n]);
+  t.same(small, [501n, 501n]);
+  const [one, other] = limits(1000);
+  t.same([one, other], [small, small]);
 });
