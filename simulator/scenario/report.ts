@@ -5,11 +5,14 @@ import type { Ran, Result } from './run.js';
 export function reportLines({ scenario, sessions, notes, rows }: Result): string[] {
   const head = [
     'PLACEMENT',
+    'QUEUE',
     'SKIP',
     'WAIT',
     'P50',
     'P90',
     'P99',
+    'STRICT',
+    'EFFORT',
     'LONGEST',
     'MEMORY',
     'SLOTS',
@@ -31,6 +34,7 @@ export function reportLines({ scenario, sessions, notes, rows }: Result): string
     ...cells.map(line),
     '',
     'WAIT to P99: seconds until a place, of those that got one, on average and at most for so many percent of them.',
+    'STRICT, EFFORT: on average, of latency-strict and best-effort ones.',
     'LONGEST: the queue. MEMORY, SLOTS: what was taken of what there is, on average.',
   ];
 }
@@ -38,8 +42,11 @@ export function reportLines({ scenario, sessions, notes, rows }: Result): string
 function cellsOf(row: Ran): string[] {
   const refused = Object.values(row.refused).reduce((sum, one) => sum + one, 0);
   return [
-    ...[row.policy, row.skip ? 'yes' : 'no'],
+    ...[row.policy, row.queue, row.skip ? 'yes' : 'no'],
     ...[row.wait.mean, row.wait.p50, row.wait.p90, row.wait.p99].map(seconds),
+    ...[row.waitOf['latency-strict'], row.waitOf['best-effort']].map((wait) =>
+      wait === null ? '-' : seconds(wait),
+    ),
     ...[String(row.longestQueue), percent(row.memory), percent(row.slots)],
     ...[row.done, row.left, refused].map(String),
   ];
@@ -69,7 +76,8 @@ export function plot({ rows }: Result): string {
       .slice(0, 100)
       .map((wait, part) => `${x(wait).toFixed(1)},${y(part).toFixed(1)}`);
     const dashes = row.skip ? ' stroke-dasharray="6 3"' : '';
-    const name = `${row.policy}${row.skip ? ', skip' : ''}`;
+    const ordered = row.queue === 'first-come' ? '' : `, ${row.queue}`;
+    const name = `${row.policy}${ordered}${row.skip ? ', skip' : ''}`;
     const at = top + 16 + 18 * index;
     return [
       `<polyline fill="none" stroke="${colour}" stroke-width="2"${dashes} points="${points.join(' ')}"/>`,
@@ -101,11 +109,14 @@ export function page(result: Result): string {
   const { scenario, sessions, notes, rows } = result;
   const head = [
     'placement',
+    'queue',
     'skip',
     'mean wait',
     'p50',
     'p90',
     'p99',
+    'strict',
+    'best effort',
     'longest queue',
     'memory',
     'slots',

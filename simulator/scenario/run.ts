@@ -1,9 +1,10 @@
 // Runs a scenario: the same sessions once with each policy.
-import { placementPolicies } from '../../monitor/policies/index.js';
+import { placementPolicies, queuePolicies } from '../../monitor/policies/index.js';
 import type { PlacementPolicy } from '../../monitor/policies/placement.js';
+import type { QueuePolicy } from '../../monitor/policies/queue.js';
 import { shared, undisturbed } from '../server/co-run.js';
 import { Random } from '../server/random.js';
-import { type Job, Simulation } from '../server/simulation.js';
+import { type Job, Simulation, type SimulationOptions } from '../server/simulation.js';
 import { type Summary, summary } from '../server/statistics.js';
 import { readServerLog } from '../traces/server-log.js';
 import type { Kind, Scenario } from './scenario.js';
@@ -31,10 +32,14 @@ export function runScenario(
   const { jobs, notes } = jobsOf(scenario);
   const rows: Ran[] = [];
   for (const name of scenario.placement) {
-    for (const queueSkip of scenario.queueSkip) {
-      const ran = run(scenario, jobs, placementPolicies.get(name) as PlacementPolicy, queueSkip);
-      rows.push(ran);
-      progress(`${name}: ${ran.events} events in ${ran.tookSeconds.toFixed(1)} s`);
+    const policy = placementPolicies.get(name) as PlacementPolicy;
+    for (const queue of scenario.queue) {
+      const queuePolicy = queuePolicies.get(queue) as QueuePolicy;
+      for (const queueSkip of scenario.queueSkip) {
+        const ran = run(scenario, jobs, { policy, queuePolicy, queueSkip });
+        rows.push(ran);
+        progress(`${name}, ${queue}: ${ran.events} events in ${ran.tookSeconds.toFixed(1)} s`);
+      }
     }
   }
   return { scenario: scenario.name, sessions: jobs.length, notes, rows };
@@ -43,13 +48,12 @@ export function runScenario(
 function run(
   { gpus: { count, memory, slots }, parameters, sharingGain }: Scenario,
   jobs: readonly Job[],
-  policy: PlacementPolicy,
-  queueSkip: boolean,
+  policies: Pick<SimulationOptions, 'policy' | 'queuePolicy' | 'queueSkip'>,
 ): Ran {
   const simulation = new Simulation({
     gpus: Array.from({ length: count }, () => ({ memory, slots })),
     coRun: sharingGain === null ? undisturbed : shared(sharingGain),
-    ...{ policy, parameters, queueSkip, queueMax: Number.POSITIVE_INFINITY },
+    ...{ ...policies, parameters, queueMax: Number.POSITIVE_INFINITY },
   });
   for (const job of jobs) simulation.add(job);
   const begun = performance.now();

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parse } from 'yaml';
-import { placementPolicies } from '../../monitor/policies/index.js';
+import { placementPolicies, queuePolicies } from '../../monitor/policies/index.js';
 import type { PlacementParameters } from '../../monitor/policies/placement.js';
 import type { SessionClass } from '../../monitor/policies/state.js';
 import { formatExactBytes, parseBytes } from '../../monitor/src/options/values.js';
@@ -28,6 +28,8 @@ export interface Scenario {
   gpus: { count: number; memory: bigint; slots: number };
   placement: readonly string[];
   parameters: PlacementParameters;
+  /** In which order those who wait have their turns. */
+  queue: readonly string[];
   /** Whether who fits may pass others. */
   queueSkip: readonly boolean[];
   /** What different sessions on one GPU get done together, as a multiple of one; null: nobody slows anybody down. */
@@ -62,11 +64,8 @@ export function parseScenario(text: string, file: string): Scenario {
   }
   const top = new Fields(value, file, '');
   const gpus = top.fields('gpus');
-  const placement = top.list('placement', [...placementPolicies.keys()]).map((name) => {
-    if (typeof name === 'string' && placementPolicies.has(name)) return name;
-    const known = [...placementPolicies.keys()].join(', ');
-    throw top.wrong('placement', name, `some of ${known}`);
-  });
+  const placement = top.names('placement', [...placementPolicies.keys()]);
+  const queue = top.names('queue', [...queuePolicies.keys()], ['first-come']);
   const log = top.text('log', null);
   const kinds = top
     .list('sessions', [])
@@ -82,7 +81,7 @@ export function parseScenario(text: string, file: string): Scenario {
       memory: gpus.bytes('memory'),
       slots: gpus.whole('slots', 1, 1000),
     },
-    placement,
+    ...{ placement, queue },
     parameters: {
       omega: top.number('omega', 1, 0.01, 1) ?? 1,
       gamma: top.number('gamma', 1.5, 1, 100) ?? 1.5,
@@ -202,6 +201,14 @@ class Fields {
       throw this.wrong(name, value, 'a list');
     }
     return value;
+  }
+
+  /** Some of those known; left out: `fallback`. */
+  names(name: string, known: readonly string[], fallback = known): readonly string[] {
+    return this.list(name, fallback).map((one) => {
+      if (typeof one === 'string' && known.includes(one)) return one;
+      throw this.wrong(name, one, `some of ${known.join(', ')}`);
+    });
   }
 
   fields(name: string): Fields {

@@ -7,12 +7,11 @@ import {
   type PlacementPolicy,
   usualParameters,
 } from '../../monitor/policies/placement.js';
-import type {
-  EndedState,
-  QueuedState,
-  ServerState,
-  SessionRequest,
-} from '../../monitor/policies/state.js';
+import { firstCome } from '../../monitor/policies/queue/first-come.js';
+import type { QueuePolicy, WaitingState } from '../../monitor/policies/queue.js';
+import type { EndedState, ServerState, SessionRequest } from '../../monitor/policies/state.js';
+import { type Ordered, orderBy } from '../../monitor/src/queue/guarded-order.js';
+import { countOvertaken } from '../../monitor/src/queue/overtaking.js';
 import { Queue } from '../../monitor/src/queue/queue.js';
 import { check, type Tenant, type TenantUsage } from '../../monitor/src/tenants/tenants.js';
 import { Agenda } from './agenda.js';
@@ -49,6 +48,8 @@ export interface SimulationOptions {
   queueMax?: number;
   /** Whether one that fits may pass others that do not. */
   queueSkip?: boolean;
+  /** In which order those who wait have their turns. */
+  queuePolicy?: QueuePolicy;
   /** From the choice of a slot to the beginning of the session in it. */
   handOver?: number;
   /** Until another process is warm where one was lost. */
@@ -79,7 +80,7 @@ export interface Outcome {
 interface Visitor {
   readonly id: number;
   readonly job: Job;
-  readonly state: QueuedState;
+  readonly state: WaitingState & { overtaken: number };
   /** When it got its place; null: it waits. */
   placed: number | null;
   begun: boolean;
@@ -107,7 +108,7 @@ export class Simulation {
   readonly options: Required<Omit<SimulationOptions, 'gpus'>>;
   now = 0;
   readonly gpus: readonly SimulatedGpu[];
-  readonly queue = new Queue<Visitor>(() => {});
+  readonly queue: Queue<Visitor, Ordered>;
   readonly outcomes: Outcome[] = [];
   /** Ids in the order in which they got a place. */
   readonly order: number[] = [];
@@ -128,12 +129,14 @@ export class Simulation {
       coRun: undisturbed,
       queueMax: 1000,
       queueSkip: false,
+      queuePolicy: firstCome,
       handOver: 0,
       replace: 1,
       after: () => {},
       ...options,
     };
-    const { coRun } = this.options;
+    const { coRun, queuePolicy } = this.options;
+    this.queue = new Queue(() => {}, orderBy(queuePolicy));
     this.gpus = gpus.map((gpu, index) => new SimulatedGpu(index, gpu, coRun));
   }
 
@@ -214,19 +217,26 @@ export class Simulation {
   #arrive(job: Job) {
     if (job.request.gpus !== 1) throw new Error('a job of the simulation has one GPU');
     const id = ++this.arrived;
-    const state = { id, request: job.request, arrived: this.now };
+    const state = { id, request: job.request, arrived: this.now, overtaken: 0 };
     const nowhere = { placed: null, begun: false, lost: 0, gpu: -1, slot: -1, memory: 0n };
     const visitor: Visitor = { id, job, state, ...nowhere };
     const refused = this.#refusal(job.request);
     if (refused !== null) return this.#over(visitor, refused);
     this.#use(job.request, 1);
-    const first = this.queue.length === 0 || this.options.queueSkip;
-    if (first && this.#offer(visitor)) return;
+    if (this.#isFirst(visitor) && this.#offer(visitor)) return;
     if (this.queue.length >= this.options.queueMax) return this.#leave(visitor, 'queue-full');
     this.queue.append(visitor);
     if (job.patience !== null) {
       this.#agenda.enter(this.now + job.patience, { kind: 'impatient', visitor });
     }
+  }
+
+  /** Whether it has its turn before all who wait, or need not mind them. */
+  #isFirst(visitor: Visitor): boolean {
+    const { queueSkip, queuePolicy } = this.options;
+    if (this.queue.length === 0 || queueSkip) return true;
+    // Who comes last is never first where they are served as they come.
+    return queuePolicy !== firstCome && this.queue.before(visitor).length === 0;
   }
 
   #refusal(request: SessionRequest): Refused | null {
@@ -260,6 +270,7 @@ export class Simulation {
   }
 
   #serveQueue() {
+    this.queue.arrange();
     for (const visitor of [...this.queue]) {
       if (this.#offer(visitor)) this.queue.remove(visitor);
       else if (!this.options.queueSkip) break;
@@ -278,6 +289,10 @@ export class Simulation {
     Object.assign(visitor, placement, { placed: this.now });
     this.#placed.set(visitor.id, visitor);
     this.order.push(visitor.id);
+    if (this.options.queuePolicy !== firstCome) {
+      const waiting = this.queue.arrived.map(({ state }) => state);
+      countOvertaken(waiting, visitor.id, [placement.gpu]);
+    }
     const begin: Event = { kind: 'begin', visitor, lost: visitor.lost };
     this.#agenda.enter(this.now + handOver, begin);
     return true;

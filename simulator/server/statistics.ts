@@ -1,8 +1,10 @@
 // What a simulation came to, in the figures that policies are compared by.
+import type { SessionClass } from '../../monitor/policies/state.js';
 import type { Outcome, Simulation } from './simulation.js';
 
 export interface Summary {
   policy: string;
+  queue: string;
   skip: boolean;
   arrived: number;
   done: number;
@@ -13,6 +15,8 @@ export interface Summary {
   refused: Record<string, number>;
   /** Seconds, of all that got a place. */
   wait: { mean: number; p50: number; p90: number; p99: number; max: number };
+  /** Seconds that those of a class waited that got a place, on average; null: there were none. */
+  waitOf: Record<SessionClass, number | null>;
   longestQueue: number;
   /** Parts of what there is, while there is anybody: bytes reserved, slots taken, GPUs that work. */
   memory: number;
@@ -35,6 +39,10 @@ export function summary(simulation: Simulation): Summary {
   const { outcomes, options, gpus, arrived, longestQueue } = simulation;
   const placed = outcomes.filter(({ gpu }) => gpu !== null);
   const waits = placed.map(({ waited }) => waited);
+  const ofClass = (its: SessionClass) => {
+    const some = placed.filter(({ job }) => job.request.class === its);
+    return some.length === 0 ? null : mean(some.map(({ waited }) => waited));
+  };
   const count = (how: Outcome['how']) => outcomes.filter((one) => one.how === how).length;
   const refused: Record<string, number> = {};
   for (const { how } of outcomes) {
@@ -47,12 +55,17 @@ export function summary(simulation: Simulation): Summary {
   const part = (used: number, there: number) => (end === 0 ? 0 : used / (there * end));
   return {
     policy: options.policy.name,
+    queue: options.queuePolicy.name,
     skip: options.queueSkip,
     arrived,
     done: count('done'),
     lost: count('lost'),
     left: count('left'),
     refused,
+    waitOf: {
+      'latency-strict': ofClass('latency-strict'),
+      'best-effort': ofClass('best-effort'),
+    },
     wait: {
       mean: mean(waits),
       p50: quantile(waits, 0.5),

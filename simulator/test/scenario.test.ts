@@ -20,6 +20,7 @@ t.test('what a scenario may say, and what is left out', async (t) => {
     gpus: { count: 2, memory: 16n << 30n, slots: 2 },
     kinds: [{ name: 'f', tenant: '', share: { request: 10, limit: 50 }, memory: 4n << 30n }],
   });
+  t.same(scenario.queue, ['first-come']);
   t.equal(parseScenario(`${gpus}\nlog: c.log`, '/a/b.yaml').log, '/a/c.log');
 });
 
@@ -32,6 +33,10 @@ t.test('what is wrong is named, and what is expected there', async (t) => {
     [`${gpus}\n${one}\nplacements: []`, /placements is unknown: expected some of gpus, placement/],
     [`${gpus}\n${one}\nplacement: [delu]`, /placement is "delu": expected some of worst-fit/],
     [`${gpus}\n${one}\nplacement: []`, /placement is \[\]: expected a list/],
+    [
+      `${gpus}\n${one}\nqueue: [last]`,
+      /queue is "last": expected some of first-come, strict-first/,
+    ],
     [`${gpus}\n${one}\nhours: 0`, /hours is 0: expected a number from 0.001/],
     [`${gpus}\n${one}\nqueueSkip: [maybe]`, /queueSkip is "maybe": expected true and false/],
     [`gpus: { count: 1.5, memory: 1GiB, slots: 1 }\n${one}`, /gpus.count is 1.5: expected a whole/],
@@ -71,6 +76,20 @@ t.test('the same sessions for each policy, the same each time', async (t) => {
   t.notMatch(page({ ...result, scenario: '<b>' }), '<b>');
 });
 
+t.test('another order of the queue: strict ones wait less, best-effort ones more', async (t) => {
+  const kind = 'perHour: 300, seconds: 20, memory: 4GiB';
+  const kinds = `sessions: [{ name: f, ${kind} }, { name: g, class: best-effort, ${kind} }]`;
+  const text = `${gpus}\n${kinds}\nplacement: [worst-fit]\nqueue: [first-come, strict-first]`;
+  const { rows } = runScenario(parseScenario(text, 's.yaml'));
+  const [come, strict] = rows.map(({ waitOf }) => waitOf);
+  t.same(
+    rows.map(({ queue, done, left }) => [queue, done, left]),
+    ['first-come', 'strict-first'].map((queue) => [queue, rows[0]?.done, 0]),
+  );
+  t.ok((strict?.['latency-strict'] ?? 9) < (come?.['latency-strict'] ?? 0) / 2);
+  t.ok((strict?.['best-effort'] ?? 0) > (come?.['best-effort'] ?? 9));
+});
+
 const at = (second: number) => new Date(1_700_000_000_000 + 1000 * second).toISOString();
 const line = (second: number, msg: string, fields: object) =>
   JSON.stringify({ level: 30, time: at(second), ...fields, msg });
@@ -85,7 +104,7 @@ t.test('the log of a server: what began and ended in it', async (t) => {
       ...{ session: 1, waited: 4, class: 'best-effort', share: { request: 10, limit: 50 } },
       ...which,
     }),
-    line(12, 'session begins', { session: 2, waited: 0, name: 'g', memory: 5 }),
+    line(12, 'session begins', { session: 2, waited: 0, attach: 2, name: 'g', memory: 5 }),
     line(12, 'session begins', { session: 2, waited: 0, name: 'g', memory: 5 }),
     line(15, 'session ends: its guest left', { session: 1, seconds: 5.5 }),
     line(20, 'session lost: its process ended', { session: 2 }),
@@ -103,7 +122,7 @@ t.test('the log of a server: what began and ended in it', async (t) => {
         class: 'best-effort',
       },
     },
-    { arrives: 6, work: 8, request: { tenant: '', name: 'g', shareLimit: 100 } },
+    { arrives: 4, work: 8, request: { tenant: '', name: 'g', shareLimit: 100 } },
   ]);
   t.same(parseServerLog('').jobs, []);
 });
@@ -125,7 +144,11 @@ t.test('outboard simulate', async (t) => {
   };
   const out = path.join(folder, 'out');
   const shown = run(file, '--out', out);
-  t.match(shown, { status: 0, stdout: /dilu +no/, stderr: /dilu: \d+ events/ });
+  t.match(shown, {
+    status: 0,
+    stdout: /dilu +first-come +no/,
+    stderr: /dilu, first-come: \d+ events/,
+  });
   for (const name of ['index.html', 'waits.svg', 'result.json'])
     t.ok(existsSync(path.join(out, name)));
   t.match(JSON.parse(readFileSync(path.join(out, 'result.json'), 'utf8')), {

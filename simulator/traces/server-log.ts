@@ -97,9 +97,10 @@ function secondsOf(value: unknown): number | null {
 function begunOf(fields: Record<string, unknown>, at: number): Begun {
   const { tenant, name, memory, share, class: its } = fields;
   const { request = 0, limit = 100 } = (share ?? {}) as { request?: number; limit?: number };
-  const waited = secondsOf(fields['waited']) ?? 0;
+  // Until it began, handed over and all; older logs have only until it had a place.
+  const before = secondsOf(fields['attach']) ?? secondsOf(fields['waited']) ?? 0;
   return {
-    ...{ arrived: at - waited, begun: at, share: { request, limit } },
+    ...{ arrived: at - before, begun: at, share: { request, limit } },
     tenant: typeof tenant === 'string' ? tenant : '',
     name: typeof name === 'string' ? name : '',
     memory: BigInt(Math.round(secondsOf(memory) ?? 0)),

@@ -150,7 +150,8 @@ export class Running {
     const { host, pid } = hello;
     const { class: kind } = visitor.request;
     const wants = { class: kind, share: session.share };
-    log.info({ peer: client.peer, host, pid, waited: session.waited, ...wants }, 'session begins');
+    const times = { waited: session.waited, attach: Math.round(attach * 1e6) / 1e6 };
+    log.info({ peer: client.peer, host, pid, ...times, ...wants }, 'session begins');
     this.#observer.began(this.view(session), attach, session.waited, hello.traceparent);
   }
 
