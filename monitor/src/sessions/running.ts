@@ -282,16 +282,18 @@ export class Running {
     session.goesOn(slot, placement);
     this.sessions.set(slot, session);
     session.shareInForce = quota.begin(session);
+    const { gpu, slot: index } = placement;
+    session.visitor.decisions.add('placement', `moved to slot ${gpu}.${index}`);
+    session.visitor.decisions.add('quota', this.whyShare(session));
     if (session.ending !== null) slot.end(session.ending);
   }
 
   #lostMoving(session: Session, how: string) {
     session.log.error({ seconds: session.seconds }, `session lost while it moved: ${how}`);
     this.#options.quota.end(session);
-    this.#over(session, 'lost');
+    this.#over(session, 'lost', how);
   }
 
-  #over(session: Session, reason: string) {
   /** What the quota policy holds it to, beside those that are on its GPU. */
   whyShare({ id, placement: { gpu }, share }: Session): string {
     let others = 0;
