@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "base/local_socket.h"
 #include "base/log.h"
 #include "fake_driver.h"
 #include "frame_walk.h"
@@ -269,12 +270,26 @@ SessionEnd serve_input(const uint8_t *data, size_t size, std::chrono::millisecon
   options.group = kGroup;
   options.expected = {expected};
   options.on_end = [&](const SessionEnd &end) { over.set_value(end); };
+  // Commands that only a session sends that moves here from another process.
+  walk_frames(input.data(), input.size(), [&](const wire_header &header, size_t) {
+    options.arrives = options.arrives || header.op == WIRE_ModuleExpect ||
+                      header.op == WIRE_MoveState || header.op == WIRE_MoveCommit;
+    return true;
+  });
+  int guest[2] = {-1, -1};
+  if (options.arrives) {
+    require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0, "no socket pair");
+    const char carrier = 0;
+    require(send_message(fds[0], &carrier, sizeof carrier, guest[1]), "no descriptor is sent");
+    close(guest[1]);
+  }
   auto session = Session::start(device, std::move(options));
   close(fds[1]);
   Replies replies(patience);
   std::thread drain([&] { replies.read(fds[0]); });
   send_input(input, fds[0], replies);
   shutdown(fds[0], SHUT_WR);
+  close_fd(guest[0]);
   SessionEnd end = over.get_future().get();
   session.reset();
   drain.join();

@@ -175,6 +175,14 @@ corpus = {
                frame("cuEventElapsedTime_v2", "QQQ", 4, EVENT, EVENT) +
                frame("cuStreamDestroy_v2", "Q", STREAM) + frame("cuEventDestroy_v2", "Q", EVENT) +
                frame("cuStreamSynchronize", "QQ", 5, STREAM),
+    "arriving": frame("ModuleExpect", "QIIQQQQQII", 1, 0, 0, 1, 2, 3, 4, 100, 0, 0) + map_() +
+                upload(WINDOW, b"abc") + stream + event + frame("cuEventRecord", "QQ", EVENT, 0) +
+                frame("MoveState", "IIQ", 0, 0, 32, tail=synchronize(9) + frame("Echo", "Q", 10)) +
+                frame("MoveState", "IIQ", 1, 0, 16, tail=struct.pack("<Qq", EVENT, -1000)) +
+                frame("MoveState", "IIQ", 2, 0, 8, tail=struct.pack("<Q", 3)) +
+                frame("MoveState", "IIQ", 3, 0, 17 * 8, tail=bytes(17 * 8)) +
+                frame("MoveCommit", "QQQQiI", 2, 5, 4, 3, 0, 1),
+    "arriving-nonsense": frame("MoveState", "IIQ", 9, 0, 8, tail=bytes(8)),
     "stream-marks": stream + frame("StreamMark", "QQ", STREAM, 4) + frame("StreamMark", "QQ", 0, 1 << 63) +
                     frame("cuStreamDestroy_v2", "Q", STREAM) + frame("StreamMark", "QQ", STREAM, 8) +
                     synchronize(1),
