@@ -88,6 +88,11 @@ export type ClusterEvent =
   /** What came of an effect; null: it was carried out. */
   | { kind: 'acknowledged'; effect: Effect; failed: string | null };
 
+/** A count that was lost, or a period without end or length, says nothing of the requests to come. */
+export function isMeasured({ requests, period }: { requests: number; period: number }): boolean {
+  return requests >= 0 && Number.isFinite(requests) && period > 0 && Number.isFinite(period);
+}
+
 /** Why, for people: one line, and the figures that it rests on. */
 export interface Reason {
   text: string;

@@ -1,6 +1,6 @@
 // SMORE's prewarmer: a long and a short forecast of the next period, mixed, with a histogram where the paper has an LSTM.
 import type { ClusterPolicy, Parameters } from '../policy.js';
-import type { Effect, FunctionState } from '../state.js';
+import { type Effect, type FunctionState, isMeasured } from '../state.js';
 import { type Forecast, type Histogram, histogram } from './forecast.js';
 
 type Names = 'mix' | 'from' | 'to' | 'long' | 'short';
@@ -55,7 +55,7 @@ export const smore: ClusterPolicy<PrewarmMemory, Names> = {
     for (const event of events) {
       if (event.kind === 'rate') {
         const about = state.functions.get(event.name);
-        if (!about) continue;
+        if (!about || !isMeasured(event)) continue;
         const known = observe(after[event.name], event.requests, forecasts, parameters);
         after[event.name] = known;
         effects.push(warm(about, known.expected, event.period, state.now));

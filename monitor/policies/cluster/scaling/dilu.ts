@@ -1,6 +1,6 @@
 // Dilu's lazy scaling out and in: only where many of the last seconds had more, or less, than the instances serve.
 import type { ClusterPolicy } from '../policy.js';
-import type { Effect } from '../state.js';
+import { type Effect, isMeasured } from '../state.js';
 
 type Names = 'window' | 'out' | 'in';
 
@@ -35,7 +35,7 @@ export const dilu: ClusterPolicy<DiluScalingMemory, Names> = {
     const after: Record<string, readonly number[]> = { ...memory };
     const effects: Effect[] = [];
     for (const event of events) {
-      if (event.kind !== 'rate' || !(event.period > 0)) continue;
+      if (event.kind !== 'rate' || !isMeasured(event)) continue;
       const { name } = event;
       const about = functions.get(name);
       // Of one that was never profiled nobody knows what it serves.

@@ -2,7 +2,7 @@
 // SMs on GPUs in use, then a GPU that nobody uses.
 import { type Kalman, kalmanStep, unmeasured } from '../kalman.js';
 import type { ClusterPolicy, Parameters } from '../policy.js';
-import type { ClusterState, Effect } from '../state.js';
+import { type ClusterState, type Effect, isMeasured } from '../state.js';
 import { type Timings, withTiming } from '../timings.js';
 import { Plan } from './has-gpu-plan.js';
 
@@ -95,7 +95,7 @@ export const hasGpu: ClusterPolicy<HasGpuMemory, Names> = {
     const effects: Effect[] = [];
     for (const event of events) {
       if (event.kind === 'timed') timings = withTiming(timings, event);
-      if (event.kind !== 'rate' || !(event.period > 0)) continue;
+      if (event.kind !== 'rate' || !isMeasured(event)) continue;
       const { name } = event;
       const { lift, buffer } = parameters;
       const options = { lift, buffer, feedback: parameters.authors >= 1 };

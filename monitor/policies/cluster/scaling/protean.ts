@@ -1,6 +1,6 @@
 // PROTEAN's scaling: as many containers as the requests of a window make batches, given back ten minutes later.
 import type { ClusterPolicy } from '../policy.js';
-import type { Effect } from '../state.js';
+import { type Effect, isMeasured } from '../state.js';
 
 type Names = 'delay';
 
@@ -30,7 +30,7 @@ export const protean: ClusterPolicy<ProteanScalingMemory, Names> = {
     const after: Record<string, Known> = { ...memory };
     const effects: Effect[] = [];
     for (const event of events) {
-      if (event.kind !== 'rate') continue;
+      if (event.kind !== 'rate' || !isMeasured(event)) continue;
       const about = functions.get(event.name);
       if (!about) continue;
       const requests = event.requests > 0 ? event.requests : 0;
