@@ -1,4 +1,5 @@
 // SMORE's prewarmer: a long and a short forecast of the next period, mixed, with a histogram where the paper has an LSTM.
+import { copyByName } from '../by-name.js';
 import type { ClusterPolicy, Parameters } from '../policy.js';
 import { type Effect, type FunctionState, isMeasured } from '../state.js';
 import { type Forecast, type Histogram, histogram } from './forecast.js';
@@ -49,7 +50,7 @@ export const smore: ClusterPolicy<PrewarmMemory, Names> = {
   },
   start: () => ({}),
   decide: ({ state, events, memory, parameters }) => {
-    const after: Record<string, Known> = { ...memory };
+    const after = copyByName(memory);
     const effects: Effect[] = [];
     const forecasts = forecastsOf(parameters);
     for (const event of events) {

@@ -1,4 +1,5 @@
 // Dilu's lazy scaling out and in: only where many of the last seconds had more, or less, than the instances serve.
+import { copyByName } from '../by-name.js';
 import type { ClusterPolicy } from '../policy.js';
 import { type Effect, isMeasured } from '../state.js';
 
@@ -32,7 +33,7 @@ export const dilu: ClusterPolicy<DiluScalingMemory, Names> = {
   },
   start: () => ({}),
   decide: ({ state: { ledger, functions }, events, memory, parameters }) => {
-    const after: Record<string, readonly number[]> = { ...memory };
+    const after = copyByName(memory);
     const effects: Effect[] = [];
     for (const event of events) {
       if (event.kind !== 'rate' || !isMeasured(event)) continue;

@@ -1,5 +1,6 @@
 // HAS-GPU's hybrid scaling (its Algorithm 1): an instance's share of time first, then instances beside others of as many
 // SMs on GPUs in use, then a GPU that nobody uses.
+import { copyByName } from '../by-name.js';
 import { type Kalman, kalmanStep, unmeasured } from '../kalman.js';
 import type { ClusterPolicy, Parameters } from '../policy.js';
 import { type ClusterState, type Effect, isMeasured } from '../state.js';
@@ -90,8 +91,8 @@ export const hasGpu: ClusterPolicy<HasGpuMemory, Names> = {
   start: () => ({ timings: {}, filters: {}, reduced: {}, next: 1_000_000 }),
   decide: ({ state, events, memory, parameters }) => {
     let { timings, next } = memory;
-    const filters: Record<string, Kalman> = { ...memory.filters };
-    const reduced: Record<string, number> = { ...memory.reduced };
+    const filters = copyByName(memory.filters);
+    const reduced = copyByName(memory.reduced);
     const effects: Effect[] = [];
     for (const event of events) {
       if (event.kind === 'timed') timings = withTiming(timings, event);

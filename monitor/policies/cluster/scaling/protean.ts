@@ -1,4 +1,5 @@
 // PROTEAN's scaling: as many containers as the requests of a window make batches, given back ten minutes later.
+import { copyByName } from '../by-name.js';
 import type { ClusterPolicy } from '../policy.js';
 import { type Effect, isMeasured } from '../state.js';
 
@@ -27,7 +28,7 @@ export const protean: ClusterPolicy<ProteanScalingMemory, Names> = {
   },
   start: () => ({}),
   decide: ({ state: { now, functions }, events, memory, parameters: { delay } }) => {
-    const after: Record<string, Known> = { ...memory };
+    const after = copyByName(memory);
     const effects: Effect[] = [];
     for (const event of events) {
       if (event.kind !== 'rate' || !isMeasured(event)) continue;
