@@ -26,6 +26,11 @@ const few = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '1'];
 
 const withReal = (args: string[]) => ({ args, env: folders(guest, real ?? '') });
 const withOurs = (args: string[]) => ({ args, env: folders(path.join(build, 'libraries'), guest) });
+/** Real ones are where the program looks; ours are bound in their place. */
+const withBound = (args: string[]) => {
+  const LD_AUDIT = path.join(build, 'libraries', 'outboard-binding.so');
+  return { args, env: { ...folders(guest, real ?? ''), LD_AUDIT } };
+};
 const natively = (args: string[]) =>
   native(program, {
     args,
@@ -49,6 +54,9 @@ t.test('results are the same, and cost less', { skip }, async (t) => {
   t.ok(ours.cost.commands < own.cost.commands, 'fewer commands');
   t.ok(ours.cost.bytesSent < own.cost.bytesSent, 'fewer bytes');
   t.equal(ours.imageBytes, 0, 'and no code of the library');
+  const bound = await counted(program, server.address, withBound(['few']));
+  t.equal(bound.stdout, here.stdout, bound.stderr);
+  t.equal(bound.cost.commands, ours.cost.commands, 'as many where the program has one of its own');
 });
 
 t.test('every function does what the real one does', { skip }, async (t) => {

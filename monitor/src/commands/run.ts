@@ -309,14 +309,25 @@ export function guestEnvironment(
   return env;
 }
 
-/** The environment, with our cuBLAS before the program's where that is wanted. */
+/**
+ * The environment, with our cuBLAS in the place of the program's where that is wanted: before others, and by an auditor
+ * of the loader where the program names a path of its own (libraries/src/binding.c).
+ */
 function librariesEnvironment(build: string, base: NodeJS.ProcessEnv, wanted: string) {
   if (wanted !== 'remote') return base;
   const folder = path.join(build, 'libraries');
-  const library = path.join(folder, 'libcublas.so.13');
-  if (!existsSync(library)) throw new OutboardError('OB_NOT_BUILT', library);
-  const { LD_LIBRARY_PATH: others } = base;
-  return { ...base, LD_LIBRARY_PATH: others ? `${folder}:${others}` : folder };
+  const files = ['libcublas.so.13', 'libcublasLt.so.13', 'outboard-binding.so'];
+  const [missing] = files
+    .map((name) => path.join(folder, name))
+    .filter((file) => !existsSync(file));
+  if (missing) throw new OutboardError('OB_NOT_BUILT', missing);
+  const { LD_LIBRARY_PATH: others, LD_AUDIT: auditors } = base;
+  const binding = path.join(folder, 'outboard-binding.so');
+  return {
+    ...base,
+    LD_AUDIT: auditors ? `${binding}:${auditors}` : binding,
+    LD_LIBRARY_PATH: others ? `${folder}:${others}` : folder,
+  };
 }
 
 const forwarded = [

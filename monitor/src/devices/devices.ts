@@ -203,10 +203,11 @@ function refuseTraits(library: string, env: NodeJS.ProcessEnv) {
  * library preloaded, would otherwise find the guest library where it looks for NVIDIA's.
  */
 function cleanEnvironment(env: NodeJS.ProcessEnv, build: string): NodeJS.ProcessEnv {
-  const ours = ['guest-lib', 'software-device'].map((part) => path.join(build, part));
+  const ours = ['guest-lib', 'libraries', 'software-device'].map((part) => path.join(build, part));
   const isOurs = (entry: string) => ours.some((folder) => path.resolve(entry).startsWith(folder));
   const clean: NodeJS.ProcessEnv = { ...env };
   for (const [name, separator] of [
+    ['LD_AUDIT', ':'],
     ['LD_LIBRARY_PATH', ':'],
     ['LD_PRELOAD', /[ :]/],
   ] as const) {

@@ -121,7 +121,7 @@ function prepareFolders({ values, secrets, make, log }: PrepareOptions, driver: 
       tenants === null && values['upload-cache'] === null
         ? null
         : cache(uploadCache, values['upload-cache'], values['upload-cache-size']),
-    libraries: librariesOf(values.libraries, log),
+    libraries: librariesOf(values.libraries, driver, log),
   };
   const sandbox = openSandbox({
     // Among people of one machine there is nobody to keep apart, and it costs them something: what
@@ -137,9 +137,10 @@ function prepareFolders({ values, secrets, make, log }: PrepareOptions, driver: 
   return { ...kept, sandbox };
 }
 
-function librariesOf(wanted: string, log: Log): string | null {
+// Where the server was started from `outboard run` ours are no libraries to serve.
+function librariesOf(wanted: string, { env }: Driver, log: Log): string | null {
   if (wanted === 'none') return null;
-  const folder = wanted === 'auto' ? findLibraries(process.env) : wanted;
+  const folder = wanted === 'auto' ? findLibraries(env) : wanted;
   if (folder === null) {
     log.warn(
       { code: 'OB_LIBRARIES' },

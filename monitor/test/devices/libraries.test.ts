@@ -2,6 +2,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
+import { build } from '../../../bin/paths.mjs';
+import { chooseDriver } from '../../src/devices/devices.js';
 import { findLibraries, hasLibraries, libraryFolders } from '../../src/devices/libraries.js';
 
 function put(folder: string, ...names: string[]): string {
@@ -33,4 +35,22 @@ t.test('the first folder that has them is taken', async (t) => {
   const packages = folders.filter((folder) => folder.startsWith(python));
   t.match(packages[0], /python3\.12\/site-packages/, 'the newest Python first');
   t.notOk(libraryFolders(env).includes('relative'), 'a folder by a relative path is not trusted');
+});
+
+t.test('a server that was started from `outboard run` loads none of its libraries', async (t) => {
+  const variables = {
+    LD_AUDIT: `${path.join(build, 'libraries', 'outboard-binding.so')}:/other/auditor.so`,
+    LD_LIBRARY_PATH: `${path.join(build, 'guest-lib')}:${path.join(build, 'libraries')}:/other`,
+  };
+  const before = Object.keys(variables).map((name) => [name, process.env[name]] as const);
+  t.teardown(() => {
+    for (const [name, value] of before) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  });
+  Object.assign(process.env, variables);
+  const { env } = await chooseDriver('software', 1, build);
+  t.equal(env['LD_AUDIT'], '/other/auditor.so');
+  t.equal(env['LD_LIBRARY_PATH'], '/other');
 });
