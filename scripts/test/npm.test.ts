@@ -27,8 +27,11 @@ t.test('what the installed command starts or loads is packed', async (t) => {
   const { files } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     files: string[];
   };
+  const libraries = ['libcublas.so.13', 'libcublasLt.so.13', 'outboard-binding.so'].map(
+    (name) => `libraries/${name}`,
+  );
   const keptPtx = ['12', '13'].map((major) => `software-device/keep-ptx/libnvJitLink.so.${major}`);
-  for (const file of ['api-server/outboard-confine', ...keptPtx]) {
+  for (const file of ['api-server/outboard-confine', ...libraries, ...keptPtx]) {
     t.ok(files.includes(`build/${file}`), file);
     t.ok(lstatSync(join(build, file)).isFile(), file);
   }

@@ -60,6 +60,7 @@ function fingerprint(): string {
     'js/api-server',
     'web',
     'guest-lib',
+    'libraries',
     'software-device',
     'api-server',
   ];
@@ -127,6 +128,9 @@ t.test('what runs is there, and nothing else', { skip }, async (t) => {
     'build/guest-lib/libnvidia-ml.so',
     'build/guest-lib/libnvidia-ml.so.1',
     'build/guest-lib/outboard-probe',
+    'build/libraries/libcublas.so.13',
+    'build/libraries/libcublasLt.so.13',
+    'build/libraries/outboard-binding.so',
     'build/software-device/keep-ptx/libnvJitLink.so.12',
     'build/software-device/keep-ptx/libnvJitLink.so.13',
     'build/software-device/libcuda.so',
