@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/library_at_work.h"
 #include "base/log.h"
 #include "base/session_limits.h"
 
@@ -23,7 +24,6 @@ namespace outboard {
 namespace {
 
 std::atomic<Output *> the_output{nullptr};
-thread_local bool library_at_work = false;
 
 bool is_assertion(std::string_view text) {
   const size_t place = text.find(": block: [");
@@ -54,9 +54,6 @@ bool write_all(std::string_view text) {
 }
 
 }  // namespace
-
-LibraryAtWork::LibraryAtWork() { library_at_work = true; }
-LibraryAtWork::~LibraryAtWork() { library_at_work = false; }
 
 Output *Output::installed() { return the_output.load(std::memory_order_acquire); }
 
@@ -106,7 +103,7 @@ ssize_t Output::write_error(void *output, const char *text, size_t length) {
 
 ssize_t Output::write_printed(void *, const char *printed, size_t length) {
   const std::string_view text(printed, length);
-  const size_t begin = library_at_work ? text.find(" ** On entry to ") : text.npos;
+  const size_t begin = LibraryAtWork::here() ? text.find(" ** On entry to ") : text.npos;
   if (begin == text.npos) return write_all(text) ? static_cast<ssize_t>(length) : 0;
   const size_t end = std::min(text.find('\n', begin), length - 1) + 1;
   log_complaint(text.substr(begin, end - begin));

@@ -19,15 +19,6 @@
 
 namespace outboard {
 
-// As long as there is one, its thread is in a call of a library, and complaints that it prints go
-// to the log.
-class LibraryAtWork {
- public:
-  LibraryAtWork();
-  ~LibraryAtWork();
-  LibraryAtWork(const LibraryAtWork &) = delete;
-};
-
 // Any thread.
 class Output {
  public:

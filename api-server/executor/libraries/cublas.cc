@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 
 #include "base/error.h"
-#include "device/output.h"
+#include "base/library_at_work.h"
 
 namespace outboard {
 

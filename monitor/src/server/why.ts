@@ -8,10 +8,15 @@ import { whyItWaits } from '../queue/reasons.js';
 import type { Visitor } from '../queue/visitor.js';
 import type { Waiting } from '../queue/waiting.js';
 import type { Session } from '../sessions/session.js';
-import type { Server } from './server.js';
+
+/** What of the live server an answer is made from. */
+export interface AskedServer {
+  readonly sessions: ReadonlyMap<unknown, Session>;
+  readonly quota: { readonly policy: string };
+}
 
 /** Throws OB_NO_DECISIONS. */
-export function whyOf(server: Server, waiting: Waiting, placer: Placer, id: number): WhyView {
+export function whyOf(server: AskedServer, waiting: Waiting, placer: Placer, id: number): WhyView {
   const visitor = waiting.numbered(id);
   if (visitor) return answer(visitor, 'waiting', whyWaitingNow(visitor, waiting, placer));
   const session = [...server.sessions.values()].find((one) => one.id === id);
@@ -51,7 +56,7 @@ function whyWaitingNow(visitor: Visitor, waiting: Waiting, placer: Placer): stri
   return [...lines, ...lacks];
 }
 
-function whyRunningNow({ placement, share, sample }: Session, { quota }: Server): string[] {
+function whyRunningNow({ placement, share, sample }: Session, { quota }: AskedServer): string[] {
   const lines = [`it is on GPU ${placement.gpu}, with a share of ${share.request}:${share.limit}`];
   const { received, owed, gateWaits, gateSeconds, held } = sample;
   if (received === null || owed === null) return [...lines, 'what it uses is not measured'];
