@@ -86,36 +86,38 @@ function ledgerWith(): Ledger {
 for (const policy of clusterPolicies) {
   t.test(
     `${policy.kind} ${policy.name}: bears anything, and decides nothing impossible`,
-    async () => {
+    async (t) => {
       const functions = new Map(names.slice(0, -1).map((one) => [one, functionOf(one)]));
       const parameters = parametersOf(policy, {});
-      fc.assert(
-        fc.property(steps, (steps) => {
-          const ledger = ledgerWith();
-          let memory = policy.start();
-          for (const [revision, [now, drawn, waiting]] of steps.entries()) {
-            const state: ClusterState = {
-              ...{ version: contractVersion, revision, now, ledger, functions, waiting },
-            };
-            // Of what is wanted there is one at most in a decision, as the contract says.
-            const wanted = drawn.findIndex(({ kind }) => kind === 'instance wanted');
-            const events = drawn.filter(
-              ({ kind }, index) => kind !== 'instance wanted' || index === wanted,
-            );
-            const decision = policy.decide({ state, events, memory, parameters });
-            const stored = JSON.parse(JSON.stringify(memory));
-            const again = policy.decide({ state, events, memory: stored, parameters });
-            if (JSON.stringify(again) !== JSON.stringify(decision)) return false;
-            for (const effect of decision.effects) {
-              const problem = problemOf(effect, state);
-              if (problem !== null) throw new Error(`${JSON.stringify(effect)}: ${problem}`);
-              if (effect.reason.text === '') return false;
+      t.doesNotThrow(() =>
+        fc.assert(
+          fc.property(steps, (steps) => {
+            const ledger = ledgerWith();
+            let memory = policy.start();
+            for (const [revision, [now, drawn, waiting]] of steps.entries()) {
+              const state: ClusterState = {
+                ...{ version: contractVersion, revision, now, ledger, functions, waiting },
+              };
+              // Of what is wanted there is one at most in a decision, as the contract says.
+              const wanted = drawn.findIndex(({ kind }) => kind === 'instance wanted');
+              const events = drawn.filter(
+                ({ kind }, index) => kind !== 'instance wanted' || index === wanted,
+              );
+              const decision = policy.decide({ state, events, memory, parameters });
+              const stored = JSON.parse(JSON.stringify(memory));
+              const again = policy.decide({ state, events, memory: stored, parameters });
+              if (JSON.stringify(again) !== JSON.stringify(decision)) return false;
+              for (const effect of decision.effects) {
+                const problem = problemOf(effect, state);
+                if (problem !== null) throw new Error(`${JSON.stringify(effect)}: ${problem}`);
+                if (effect.reason.text === '') return false;
+              }
+              memory = decision.memory;
             }
-            memory = decision.memory;
-          }
-          return true;
-        }),
-        { numRuns: 200 },
+            return true;
+          }),
+          { numRuns: 200 },
+        ),
       );
     },
   );

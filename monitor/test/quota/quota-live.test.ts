@@ -136,6 +136,7 @@ t.test('a share that changes under RCKM is in the page, too', async (t) => {
   await until(() => page.limit === 50_001n);
   await share(serving, sessions[0] ?? 0, 10, 10);
   await until(() => page.limit === 10_001n);
+  t.equal(page.limit, 10_001n);
   await leave();
 });
 
