@@ -328,6 +328,9 @@ void Session::arrive(const wire_MoveCommit &in_place) {
     arriving_ = false;
     over_.notify_all();
   }
+  // Whoever looks whether the guest hangs up looks at the link still, and keeps it open.
+  const uint64_t one = 1;
+  if (write(wake_fd_, &one, sizeof one) < 0) return;
   if (on_arrived_) on_arrived_();
 }
 
