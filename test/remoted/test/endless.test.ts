@@ -113,9 +113,11 @@ t.test('a program that has gone while its kernel runs', { skip: noPrograms }, as
   t.teardown(() => server.stop());
   const ask = api(server);
   const { run, end } = await begin(server, 'waits');
+  const sessions = async () => (await ask<View>('GET', 'state')).sessions;
+  // What it says may be here before its kernel is there.
+  await until(async () => ((await sessions())[0]?.counters['launches'] ?? 0) > 0);
   run.kill('SIGKILL');
   await end;
-  const sessions = async () => (await ask<View>('GET', 'state')).sessions;
   await until(async () => (await sessions())[0]?.state === 'ending');
   // Who comes waits a moment for its memory, and does with less then.
   await stillServes(t, server);
