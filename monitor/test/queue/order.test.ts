@@ -225,6 +225,7 @@ t.test(
       await ends.leave();
       await begins.welcome();
     }
+    await serving.logged({ msg: 'session begins', session: 3 });
     const begun = serving.lines.filter(({ msg }) => msg === 'session begins');
     t.same(
       begun.map(({ session }) => session),
