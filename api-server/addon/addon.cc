@@ -306,6 +306,7 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     options.stack_limit = to_u64(given.Get("stackLimit"), "stackLimit");
     options.tenant = to_text(given.Get("tenant"), "tenant");
     options.group = to_u64(given.Get("group"), "group");
+    options.grace = std::chrono::seconds(to_int(given.Get("graceSeconds"), "graceSeconds"));
     options.upload_cache = to_bool(given.Get("uploadCache"), "uploadCache");
     options.expected = to_modules(to_array(given.Get("expected"), "expected"));
     const Napi::Value leftover = given.Get("leftover");
@@ -388,6 +389,17 @@ Napi::Value stop_session(const Napi::CallbackInfo &info) {
     const SessionPointer held = from_handle<SessionPointer>(info[0], "session");
     if (held->session) held->session->stop(to_text(info[1], "message"));
     return info.Env().Undefined();
+  });
+}
+
+Napi::Value resume_session(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&]() -> Napi::Value {
+    const SessionPointer held = from_handle<SessionPointer>(info[0], "session");
+    const int fd = to_int(info[1], "fd");
+    const uint64_t received = to_u64(info[2], "received");
+    const auto epoch = static_cast<uint32_t>(to_u64(info[3], "epoch"));
+    const bool taken = held->session && held->session->resume(fd, received, epoch);
+    return Napi::Boolean::New(info.Env(), taken);
   });
 }
 
@@ -538,6 +550,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("moveWindow", Napi::Function::New(env, move_window));
   exports.Set("snapshot", Napi::Function::New(env, snapshot));
   exports.Set("startSession", Napi::Function::New(env, start_session));
+  exports.Set("resumeSession", Napi::Function::New(env, resume_session));
   exports.Set("stopSession", Napi::Function::New(env, stop_session));
   exports.Set("moveSession", Napi::Function::New(env, move_session));
   exports.Set("counters", Napi::Function::New(env, counters));

@@ -893,6 +893,12 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       return handle_MoveCommit(s, *q);
     }
+    case WIRE_Goodbye: {
+      const auto *q = in.body<wire_Goodbye>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_Goodbye(s, *q);
+    }
     default:
       return s.violation("unknown command");
   }

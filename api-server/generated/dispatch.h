@@ -119,5 +119,6 @@ void handle_LibraryAsk(Session &s, const wire_LibraryAsk &q, std::span<const uin
 void handle_ModuleExpect(Session &s, const wire_ModuleExpect &q, std::span<const uint8_t> name);
 void handle_MoveState(Session &s, const wire_MoveState &q);
 void handle_MoveCommit(Session &s, const wire_MoveCommit &q);
+void handle_Goodbye(Session &s, const wire_Goodbye &q);
 
 }  // namespace outboard

@@ -48,6 +48,20 @@ export interface Hello {
   expectsModules: boolean;
   /** Whether it goes by Welcome.granularity; else memory comes in pieces of 2 MiB for it. */
   takesGranularity: boolean;
+  /** Whether it can come back when its connection is cut. */
+  resumes: boolean;
+  /** It comes back; null: it does not. */
+  resume: Resume | null;
+}
+
+export interface Resume {
+  session: bigint;
+  /** Of its Welcome. */
+  secret: Uint8Array;
+  /** From 1 on; what comes late is not taken. */
+  epoch: number;
+  /** Bytes that the guest has of those sent to it. */
+  received: bigint;
 }
 
 export interface DeviceQuery {
@@ -127,6 +141,10 @@ export interface Welcome {
   granularity?: bigint;
   /** Version of cuBLAS whose calls are served, as 130002; absent, 0: none. */
   cublas?: number;
+  /** By which the guest comes back when its connection is cut; absent: it cannot. */
+  resumeSecret?: Uint8Array;
+  /** For how long. */
+  resumeSeconds?: number;
 }
 
 export interface ExpectedModule {
@@ -134,6 +152,11 @@ export interface ExpectedModule {
   hash: Uint8Array;
   /** Bytes of it. */
   size: bigint;
+}
+
+export interface Resumed {
+  /** Bytes that the server has of those sent to it. */
+  received: bigint;
 }
 
 export interface DeviceReport {
@@ -227,7 +250,8 @@ export type Answer =
   | { queued: Queued }
   | { welcome: Welcome }
   | { refusal: Refusal }
-  | { report: DeviceReport };
+  | { report: DeviceReport }
+  | { resumed: Resumed };
 
 const { root: types } = protobuf.parse(
   readFileSync(path.join(root, 'proto', 'control.proto'), 'utf8'),

@@ -9,6 +9,7 @@
 //   offer + the socket        ->                         both processes hold the connection now
 //                             <-     prepared | declined
 //   begin                     ->                         the monitor has let go of the connection
+//   resume + a socket         ->                         the guest of a session has come back after a cut
 //                             <-     used                a module of the running session, once for each
 //                             <-     closing             the guest has gone, or the session is to end
 //                             <-     ended               free again, or about to exit
@@ -85,6 +86,17 @@ export interface SessionOffer {
   trace: SessionTrace | null;
   /** Whether it moves here from another process, to which the connection leads. Its window is the only choice. */
   arrives: boolean;
+  /** By which its guest may come back after a cut, and for how long; null: it may not. */
+  comeback: { secret: Uint8Array; seconds: number } | null;
+}
+
+/** Another connection for a running session, in place of one that was cut. */
+export interface SessionResume {
+  type: 'resume';
+  session: bigint;
+  epoch: number;
+  /** Bytes that the guest has of those sent to it. */
+  received: bigint;
 }
 
 /** The offer of a session that is nobody's and may have nothing. Who cares for a part of it changes that. */
@@ -109,11 +121,13 @@ export const emptyOffer: SessionOffer = {
   tickets: [],
   trace: null,
   arrives: false,
+  comeback: null,
 };
 
 export type ToSlot =
   | Open
   | SessionOffer
+  | SessionResume
   | { type: 'measure' }
   | { type: 'begin' }
   | { type: 'ping' }

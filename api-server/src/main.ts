@@ -86,6 +86,12 @@ function hear(message: ToSlot) {
         send(moved ? { type: 'moved', stoppedNs } : { type: 'stays', why }),
       );
     }
+    case 'resume': {
+      const connection = native && arrived(native);
+      // Where it is not taken, the guest sees it end, and comes again or gives up.
+      if (connection && !session?.resume(message, connection.fd)) connection.close();
+      return;
+    }
     case 'stop':
       leaving = true;
       if (!session?.stop(message.message)) leave();

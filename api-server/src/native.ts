@@ -125,6 +125,8 @@ export interface SessionOptions {
   gated: { copies: boolean; sets: boolean };
   /** Whether what is not held back is measured. */
   measured: boolean;
+  /** How long its guest may be away after a cut; 0: it may not. */
+  graceSeconds: number;
   /** Null: nothing is recorded. A file that cannot be written is a line in the log. */
   trace: SessionTrace | null;
   /** Called for each module that it uses, once. */
@@ -239,6 +241,9 @@ export interface Native {
   moveWindow(device: DeviceHandle, base: bigint, size: bigint): void;
   /** One at a time per device. Standard output of the process is the executor's from openDevice on. */
   startSession(device: DeviceHandle, options: SessionOptions): SessionHandle;
+  /** Hands in another connection of its guest, after a cut, that has `received` bytes; it is the
+   * executor's where this returns true. */
+  resumeSession(session: SessionHandle, fd: number, received: bigint, epoch: bigint): boolean;
   /** Ends the session from the server's side: the guest is told why. onEnd follows. */
   stopSession(session: SessionHandle, message: string): void;
   /** Moves the session to another process: `link` leads to a session there that arrives; the caller closes it.

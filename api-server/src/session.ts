@@ -1,7 +1,7 @@
 // One session in an API server process, from the arrival of the connection to its end.
 import { writeSync } from 'node:fs';
 import { type ExpectedModule, encodeAnswer } from './control.js';
-import type { Counters, SessionOffer } from './ipc.js';
+import type { Counters, SessionOffer, SessionResume } from './ipc.js';
 import {
   counterNames,
   type DeviceHandle,
@@ -82,7 +82,7 @@ export class SlotSession {
     this.#checkGranularity(snapshot.granularity);
     const window = this.#placeWindow(snapshot);
     this.window = window;
-    const { session, memoryLimit, pinnedLimit, group, tickets, uploadCache, expected } =
+    const { session, memoryLimit, pinnedLimit, group, tickets, uploadCache, expected, comeback } =
       this.#offer;
     const whole = (bytes: bigint) => bytes - (bytes % snapshot.granularity);
     this.#memoryLimit = whole(memoryLimit < window.size ? memoryLimit : window.size);
@@ -117,6 +117,7 @@ export class SlotSession {
         streamOperations: snapshot.streamOperations,
         granularity: snapshot.granularity,
         cublas: snapshot.cublas,
+        ...(comeback ? { resumeSecret: comeback.secret, resumeSeconds: comeback.seconds } : {}),
       },
     });
   }
@@ -181,6 +182,7 @@ export class SlotSession {
         measured: this.#offer.measured,
         mostKernel: this.#offer.mostKernel,
         trace: this.#trace(welcomed),
+        graceSeconds: this.#offer.comeback?.seconds ?? 0,
         onUsed: (module) => onUsed(this.#offer.session, module),
         onClosing,
         arrives: this.#offer.arrives,
@@ -234,6 +236,12 @@ export class SlotSession {
   /** Lets go of a connection that was never begun; the monitor still has it. */
   cancel() {
     this.#connection.close();
+  }
+
+  /** The guest is back, on another connection, which is the executor's where this returns true. */
+  resume({ session, epoch, received }: SessionResume, fd: number): boolean {
+    if (!this.#running || session !== this.#offer.session) return false;
+    return this.#native.resumeSession(this.#running, fd, received, BigInt(epoch));
   }
 
   /** Ends a running session and returns true: `onEnd` follows. False when none is running. */

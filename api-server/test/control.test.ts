@@ -50,6 +50,8 @@ t.test('every answer comes back as it went', async (t) => {
     tickets: ['11'.repeat(24)],
     uploadCache: 4n << 20n,
     region: true,
+    resumeSecret: Buffer.from('sixteen bytes of'),
+    resumeSeconds: 60,
     expected: [{ hash: Buffer.alloc(32, 7), size: (1n << 33n) + 8n }],
     pinnedMemory: 1n << 28n,
     errorTexts: true,
@@ -96,7 +98,8 @@ t.test('every answer comes back as it went', async (t) => {
     room: null,
   };
   const queued = { position: 3, warning: '' };
-  for (const answer of [{ welcome }, { queued }, { refusal }, { report }]) {
+  const resumed = { received: (1n << 63n) + 1n };
+  for (const answer of [{ welcome }, { queued }, { refusal }, { report }, { resumed }]) {
     const bytes = encodeAnswer(answer);
     t.equal(bytes.subarray(0, 8).toString(), 'OUTBOARD');
     t.equal(bytes.readUInt32LE(8), wire.protocol);
@@ -110,6 +113,9 @@ t.test('a Hello, and one of a guest that knows fewer fields', async (t) => {
   t.match(decodeHello(encodeHello(said).subarray(wire.prefaceBytes)), said);
   const older = decodeHello(encodeHello({ program: 'old' }).subarray(wire.prefaceBytes));
   t.match(older, { program: 'old', name: '', sessionClass: '', traceparent: '', query: null });
+  const resume = { session: 7n, secret: Buffer.from('sixteen bytes of'), epoch: 2, received: 9n };
+  const back = decodeHello(encodeHello({ resumes: true, resume }).subarray(wire.prefaceBytes));
+  t.match(back, { resumes: true, resume });
   const query = { session: 7n, shown: [Buffer.from('0123456789abcdef')] };
   t.match(decodeHello(encodeHello({ query }).subarray(wire.prefaceBytes)).query, query);
 });

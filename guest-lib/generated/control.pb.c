@@ -9,6 +9,9 @@
 PB_BIND(outboard_Hello, outboard_Hello, 4)
 
 
+PB_BIND(outboard_Resume, outboard_Resume, AUTO)
+
+
 PB_BIND(outboard_DeviceQuery, outboard_DeviceQuery, 2)
 
 
@@ -16,6 +19,9 @@ PB_BIND(outboard_Answer, outboard_Answer, 4)
 
 
 PB_BIND(outboard_Queued, outboard_Queued, 2)
+
+
+PB_BIND(outboard_Resumed, outboard_Resumed, AUTO)
 
 
 PB_BIND(outboard_Refusal, outboard_Refusal, 2)

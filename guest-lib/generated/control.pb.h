@@ -10,6 +10,15 @@
 #endif
 
 /* Struct definitions */
+typedef PB_BYTES_ARRAY_T(16) outboard_Resume_secret_t;
+/* Both sides count the bytes that go either way behind Hello and Welcome (docs/surviving-a-cut.md). */
+typedef struct _outboard_Resume {
+    uint64_t session;
+    outboard_Resume_secret_t secret; /* of its Welcome */
+    uint32_t epoch; /* 1 for the first, and one more each time: what comes late is not taken */
+    uint64_t received; /* bytes that the guest has of those sent to it: the server sends the others */
+} outboard_Resume;
+
 typedef PB_BYTES_ARRAY_T(16) outboard_DeviceQuery_shown_t;
 typedef struct _outboard_DeviceQuery {
     uint64_t session; /* of the process that asks; 0: it has none */
@@ -49,6 +58,12 @@ typedef struct _outboard_Hello {
     /* How the names of its GPUs have to read, in part, as "H100"; empty: any. A server that does not
  know of it gives any, so the guest looks at what it got. */
     char gpu_model[96];
+    /* The guest can come back when its connection is cut (Welcome.resume_secret). A server that does
+ not know of it ends the session with the connection, as ever. */
+    bool resumes;
+    /* The connection of a session was cut, and this one takes its place. Resumed or a Refusal answers. */
+    bool has_resume;
+    outboard_Resume resume;
 } outboard_Hello;
 
 /* No slot is free. The guest goes on waiting on this connection. */
@@ -56,6 +71,11 @@ typedef struct _outboard_Queued {
     uint32_t position; /* 1: next */
     char warning[512]; /* what the program's user is to know about this wait; usually empty */
 } outboard_Queued;
+
+/* The connection is that of the session now. What either side lacks follows at once. */
+typedef struct _outboard_Resumed {
+    uint64_t received; /* bytes that the server has of those sent to it */
+} outboard_Resumed;
 
 typedef struct _outboard_Refusal {
     char code[64]; /* OB_..., from the server's error table */
@@ -102,6 +122,7 @@ typedef struct _outboard_Device {
     outboard_Device_gpu_uuid_t gpu_uuid;
 } outboard_Device;
 
+typedef PB_BYTES_ARRAY_T(16) outboard_Welcome_resume_secret_t;
 typedef struct _outboard_Welcome {
     uint64_t session;
     uint32_t driver_version; /* of the server's driver: 13000 is CUDA 13.0 */
@@ -139,6 +160,10 @@ typedef struct _outboard_Welcome {
     bool share_ends;
     /* LibraryCall and LibraryAsk are understood, for a cuBLAS of this version: 130002 is 13.0.2. 0: none. */
     uint32_t cublas;
+    /* 16 random bytes. When the connection is cut, the guest may take up the session on another one, and
+ names these; it says Goodbye before it ends the session. Empty: the session ends with it. */
+    outboard_Welcome_resume_secret_t resume_secret;
+    uint32_t resume_seconds; /* for so long the session is kept */
 } outboard_Welcome;
 
 typedef struct _outboard_Answer {
@@ -147,6 +172,7 @@ typedef struct _outboard_Answer {
         outboard_Queued queued;
         outboard_Welcome welcome;
         outboard_Refusal refusal;
+        outboard_Resumed resumed;
     } body;
 } outboard_Answer;
 
@@ -246,12 +272,14 @@ extern "C" {
 #endif
 
 /* Initializer values for message structs */
-#define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_default, "", 0, 0, ""}
+#define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_default, "", 0, 0, "", 0, false, outboard_Resume_init_default}
+#define outboard_Resume_init_default             {0, {0, {0}}, 0, 0}
 #define outboard_DeviceQuery_init_default        {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}, 0}
 #define outboard_Answer_init_default             {0, {outboard_Queued_init_default}}
 #define outboard_Queued_init_default             {0, ""}
+#define outboard_Resumed_init_default            {0}
 #define outboard_Refusal_init_default            {"", "", "", 0}
-#define outboard_Welcome_init_default            {0, 0, 0, {outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default}, 0, 0, 0, 0, 0, 0, 0}
+#define outboard_Welcome_init_default            {0, 0, 0, {outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default}, 0, 0, 0, 0, 0, 0, 0, {0, {0}}, 0}
 #define outboard_ExpectedModule_init_default     {{0, {0}}, 0}
 #define outboard_Device_init_default             {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default}, {0, {0}}}
 #define outboard_Peer_init_default               {{0, {0}}, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
@@ -260,12 +288,14 @@ extern "C" {
 #define outboard_DeviceRoom_init_default         {0, 0, 0, 0}
 #define outboard_DeviceState_init_default        {"", {0, {0}}, "", 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0, {0, {0}}}
 #define outboard_ProcessState_init_default       {0, 0, 0, "", "", 0, false, 0}
-#define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_zero, "", 0, 0, ""}
+#define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_zero, "", 0, 0, "", 0, false, outboard_Resume_init_zero}
+#define outboard_Resume_init_zero                {0, {0, {0}}, 0, 0}
 #define outboard_DeviceQuery_init_zero           {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}, 0}
 #define outboard_Answer_init_zero                {0, {outboard_Queued_init_zero}}
 #define outboard_Queued_init_zero                {0, ""}
+#define outboard_Resumed_init_zero               {0}
 #define outboard_Refusal_init_zero               {"", "", "", 0}
-#define outboard_Welcome_init_zero               {0, 0, 0, {outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero}, 0, 0, 0, 0, 0, 0, 0}
+#define outboard_Welcome_init_zero               {0, 0, 0, {outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero}, 0, 0, 0, 0, 0, 0, 0, {0, {0}}, 0}
 #define outboard_ExpectedModule_init_zero        {{0, {0}}, 0}
 #define outboard_Device_init_zero                {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero}, {0, {0}}}
 #define outboard_Peer_init_zero                  {{0, {0}}, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
@@ -276,6 +306,10 @@ extern "C" {
 #define outboard_ProcessState_init_zero          {0, 0, 0, "", "", 0, false, 0}
 
 /* Field tags (for use in manual encoding/decoding) */
+#define outboard_Resume_session_tag              1
+#define outboard_Resume_secret_tag               2
+#define outboard_Resume_epoch_tag                3
+#define outboard_Resume_received_tag             4
 #define outboard_DeviceQuery_session_tag         1
 #define outboard_DeviceQuery_shown_tag           2
 #define outboard_DeviceQuery_room_tag            3
@@ -298,8 +332,11 @@ extern "C" {
 #define outboard_Hello_expects_modules_tag       17
 #define outboard_Hello_takes_granularity_tag     18
 #define outboard_Hello_gpu_model_tag             19
+#define outboard_Hello_resumes_tag               20
+#define outboard_Hello_resume_tag                21
 #define outboard_Queued_position_tag             1
 #define outboard_Queued_warning_tag              2
+#define outboard_Resumed_received_tag            1
 #define outboard_Refusal_code_tag                1
 #define outboard_Refusal_sentence_tag            2
 #define outboard_Refusal_remedy_tag              3
@@ -338,9 +375,12 @@ extern "C" {
 #define outboard_Welcome_granularity_tag         16
 #define outboard_Welcome_share_ends_tag          17
 #define outboard_Welcome_cublas_tag              18
+#define outboard_Welcome_resume_secret_tag       19
+#define outboard_Welcome_resume_seconds_tag      20
 #define outboard_Answer_queued_tag               1
 #define outboard_Answer_welcome_tag              2
 #define outboard_Answer_refusal_tag              3
+#define outboard_Answer_resumed_tag              5
 #define outboard_DeviceRoom_memory_tag           1
 #define outboard_DeviceRoom_share_tag            2
 #define outboard_DeviceRoom_slots_tag            3
@@ -408,10 +448,21 @@ X(a, STATIC,   OPTIONAL, MESSAGE,  query,            15) \
 X(a, STATIC,   SINGULAR, STRING,   ticket,           16) \
 X(a, STATIC,   SINGULAR, BOOL,     expects_modules,  17) \
 X(a, STATIC,   SINGULAR, BOOL,     takes_granularity,  18) \
-X(a, STATIC,   SINGULAR, STRING,   gpu_model,        19)
+X(a, STATIC,   SINGULAR, STRING,   gpu_model,        19) \
+X(a, STATIC,   SINGULAR, BOOL,     resumes,          20) \
+X(a, STATIC,   OPTIONAL, MESSAGE,  resume,           21)
 #define outboard_Hello_CALLBACK NULL
 #define outboard_Hello_DEFAULT NULL
 #define outboard_Hello_query_MSGTYPE outboard_DeviceQuery
+#define outboard_Hello_resume_MSGTYPE outboard_Resume
+
+#define outboard_Resume_FIELDLIST(X, a) \
+X(a, STATIC,   SINGULAR, UINT64,   session,           1) \
+X(a, STATIC,   SINGULAR, BYTES,    secret,            2) \
+X(a, STATIC,   SINGULAR, UINT32,   epoch,             3) \
+X(a, STATIC,   SINGULAR, UINT64,   received,          4)
+#define outboard_Resume_CALLBACK NULL
+#define outboard_Resume_DEFAULT NULL
 
 #define outboard_DeviceQuery_FIELDLIST(X, a) \
 X(a, STATIC,   SINGULAR, UINT64,   session,           1) \
@@ -423,18 +474,25 @@ X(a, STATIC,   SINGULAR, BOOL,     room,              3)
 #define outboard_Answer_FIELDLIST(X, a) \
 X(a, STATIC,   ONEOF,    MESSAGE,  (body,queued,body.queued),   1) \
 X(a, STATIC,   ONEOF,    MESSAGE,  (body,welcome,body.welcome),   2) \
-X(a, STATIC,   ONEOF,    MESSAGE,  (body,refusal,body.refusal),   3)
+X(a, STATIC,   ONEOF,    MESSAGE,  (body,refusal,body.refusal),   3) \
+X(a, STATIC,   ONEOF,    MESSAGE,  (body,resumed,body.resumed),   5)
 #define outboard_Answer_CALLBACK NULL
 #define outboard_Answer_DEFAULT NULL
 #define outboard_Answer_body_queued_MSGTYPE outboard_Queued
 #define outboard_Answer_body_welcome_MSGTYPE outboard_Welcome
 #define outboard_Answer_body_refusal_MSGTYPE outboard_Refusal
+#define outboard_Answer_body_resumed_MSGTYPE outboard_Resumed
 
 #define outboard_Queued_FIELDLIST(X, a) \
 X(a, STATIC,   SINGULAR, UINT32,   position,          1) \
 X(a, STATIC,   SINGULAR, STRING,   warning,           2)
 #define outboard_Queued_CALLBACK NULL
 #define outboard_Queued_DEFAULT NULL
+
+#define outboard_Resumed_FIELDLIST(X, a) \
+X(a, STATIC,   SINGULAR, FIXED64,  received,          1)
+#define outboard_Resumed_CALLBACK NULL
+#define outboard_Resumed_DEFAULT NULL
 
 #define outboard_Refusal_FIELDLIST(X, a) \
 X(a, STATIC,   SINGULAR, STRING,   code,              1) \
@@ -462,7 +520,9 @@ X(a, STATIC,   SINGULAR, BOOL,     memory_room,      14) \
 X(a, STATIC,   SINGULAR, UINT32,   stream_operations,  15) \
 X(a, STATIC,   SINGULAR, UINT64,   granularity,      16) \
 X(a, STATIC,   SINGULAR, BOOL,     share_ends,       17) \
-X(a, STATIC,   SINGULAR, UINT32,   cublas,           18)
+X(a, STATIC,   SINGULAR, UINT32,   cublas,           18) \
+X(a, STATIC,   SINGULAR, BYTES,    resume_secret,    19) \
+X(a, STATIC,   SINGULAR, UINT32,   resume_seconds,   20)
 #define outboard_Welcome_CALLBACK NULL
 #define outboard_Welcome_DEFAULT NULL
 #define outboard_Welcome_devices_MSGTYPE outboard_Device
@@ -569,9 +629,11 @@ X(a, STATIC,   OPTIONAL, UINT32,   busy,              7)
 #define outboard_ProcessState_DEFAULT NULL
 
 extern const pb_msgdesc_t outboard_Hello_msg;
+extern const pb_msgdesc_t outboard_Resume_msg;
 extern const pb_msgdesc_t outboard_DeviceQuery_msg;
 extern const pb_msgdesc_t outboard_Answer_msg;
 extern const pb_msgdesc_t outboard_Queued_msg;
+extern const pb_msgdesc_t outboard_Resumed_msg;
 extern const pb_msgdesc_t outboard_Refusal_msg;
 extern const pb_msgdesc_t outboard_Welcome_msg;
 extern const pb_msgdesc_t outboard_ExpectedModule_msg;
@@ -585,9 +647,11 @@ extern const pb_msgdesc_t outboard_ProcessState_msg;
 
 /* Defines for backwards compatibility with code written before nanopb-0.4.0 */
 #define outboard_Hello_fields &outboard_Hello_msg
+#define outboard_Resume_fields &outboard_Resume_msg
 #define outboard_DeviceQuery_fields &outboard_DeviceQuery_msg
 #define outboard_Answer_fields &outboard_Answer_msg
 #define outboard_Queued_fields &outboard_Queued_msg
+#define outboard_Resumed_fields &outboard_Resumed_msg
 #define outboard_Refusal_fields &outboard_Refusal_msg
 #define outboard_Welcome_fields &outboard_Welcome_msg
 #define outboard_ExpectedModule_fields &outboard_ExpectedModule_msg
@@ -600,20 +664,22 @@ extern const pb_msgdesc_t outboard_ProcessState_msg;
 #define outboard_ProcessState_fields &outboard_ProcessState_msg
 
 /* Maximum encoded size of messages (where known) */
-#define outboard_Answer_size                     26565
+#define outboard_Answer_size                     26591
 #define outboard_DeviceQuery_size                301
 #define outboard_DeviceReport_size               27721
 #define outboard_DeviceRoom_size                 34
 #define outboard_DeviceState_size                339
 #define outboard_Device_size                     3054
 #define outboard_ExpectedModule_size             45
-#define outboard_Hello_size                      5416
+#define outboard_Hello_size                      5468
 #define outboard_Peer_size                       122
 #define outboard_ProcessState_size               170
 #define outboard_Queued_size                     520
 #define outboard_Refusal_size                    1104
+#define outboard_Resume_size                     46
+#define outboard_Resumed_size                    9
 #define outboard_Room_size                       1741
-#define outboard_Welcome_size                    26561
+#define outboard_Welcome_size                    26587
 
 #ifdef __cplusplus
 } /* extern "C" */

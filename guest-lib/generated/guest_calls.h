@@ -2119,4 +2119,10 @@ static inline CUresult ask_MoveCommit(struct session *session, uint64_t sequence
   return batch_wait(session, answer, sizeof(struct wire_MoveCommit_reply));
 }
 
+static inline CUresult put_Goodbye(struct session *session) {
+  struct wire_Goodbye *frame = batch_begin(session, WIRE_Goodbye, sizeof(struct wire_Goodbye));
+  if (!frame) return guest_lost();
+  return batch_end(session, BATCH_NO_STREAM);
+}
+
 #endif

@@ -121,9 +121,10 @@ enum wire_op {
   WIRE_ModuleExpect = 1333,
   WIRE_MoveState = 1334,
   WIRE_MoveCommit = 1335,
+  WIRE_Goodbye = 1336,
 };
 
-#define WIRE_OP_COUNT 115
+#define WIRE_OP_COUNT 116
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -1569,6 +1570,12 @@ struct wire_MoveCommit_reply {
 };
 WIRE_CHECK(sizeof(struct wire_MoveCommit_reply) == 24, "wire_MoveCommit_reply");
 
+// the guest ends the session, and does not come back when the connection ends (docs/surviving-a-cut.md)
+struct wire_Goodbye {
+  struct wire_header header;
+};
+WIRE_CHECK(sizeof(struct wire_Goodbye) == 8, "wire_Goodbye");
+
 // For logs: X(op, name).
 #define WIRE_OPS(X) \
   X(1, cuCtxSetLimit) \
@@ -1686,6 +1693,7 @@ WIRE_CHECK(sizeof(struct wire_MoveCommit_reply) == 24, "wire_MoveCommit_reply");
   X(1333, ModuleExpect) \
   X(1334, MoveState) \
   X(1335, MoveCommit) \
+  X(1336, Goodbye) \
 
 
 #endif

@@ -557,6 +557,7 @@ static const struct wire_command wire_commands[WIRE_OP_COUNT] = {
   {"ModuleExpect", WIRE_ModuleExpect, sizeof(struct wire_ModuleExpect), 390, 7, 1, 1, 0},
   {"MoveState", WIRE_MoveState, sizeof(struct wire_MoveState), 397, 2, 0, 0, 1},
   {"MoveCommit", WIRE_MoveCommit, sizeof(struct wire_MoveCommit), 399, 5, 0, 1, 0},
+  {"Goodbye", WIRE_Goodbye, sizeof(struct wire_Goodbye), 404, 0, 0, 0, 0},
 };
 
 #endif

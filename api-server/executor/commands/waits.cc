@@ -44,6 +44,11 @@ void handle_StreamMark(Session &s, const wire_StreamMark &q) {
   posted(s.stream_marks().put(stream.object, q.stream, q.place));
 }
 
+void handle_Goodbye(Session &s, const wire_Goodbye &) {
+  s.goodbye();
+  s.posted(WIRE_Goodbye, CUDA_SUCCESS);
+}
+
 void handle_Echo(Session &s, const wire_Echo &q) {
   s.answers().send(q.request.request, CUDA_SUCCESS);
 }

@@ -19,9 +19,13 @@ wire_data data_frame(uint64_t request, uint64_t offset, size_t length) {
 
 }  // namespace
 
-Answers::Answers(int fd, Counters &counters, const Trace *trace, Output *output,
-                 const std::atomic<bool> &ending)
-    : sender_(fd, counters), counters_(counters), trace_(trace), output_(output), ending_(ending) {
+Answers::Answers(int fd, Counters &counters, Reconnection &reconnection, const Trace *trace,
+                 Output *output, const std::atomic<bool> &ending)
+    : sender_(fd, counters, reconnection),
+      counters_(counters),
+      trace_(trace),
+      output_(output),
+      ending_(ending) {
   skip_output();
 }
 

@@ -26,8 +26,10 @@ class Answers {
  public:
   // `ending` says whether the session is ending. All that is passed outlives this; `trace` and
   // `output` may be null.
-  Answers(int fd, Counters &counters, const Trace *trace, Output *output,
-          const std::atomic<bool> &ending);
+  Answers(int fd, Counters &counters, Reconnection &reconnection, const Trace *trace,
+          Output *output, const std::atomic<bool> &ending);
+  // As Sender::may_wait.
+  void may_wait(std::function<bool()> may_wait) { sender_.may_wait(std::move(may_wait)); }
 
   // `request` is the number that the guest has given the question.
   //

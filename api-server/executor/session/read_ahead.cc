@@ -65,7 +65,15 @@ void ReadAhead::read() {
   for (;;) {
     if (poll(watched, 2, -1) < 0) continue;
     if (watched[0].revents) break;
-    if (watched[1].revents && !(receiver_.read_ahead() && look())) watched[1].fd = -1;
+    if (!watched[1].revents) continue;
+    if (watched[1].fd == receiver_.offered_fd()) {
+      // A guest that has come back goes on where it was; one that never will is the leader's.
+      watched[1].fd = receiver_.resume() ? receiver_.fd() : -1;
+    } else if (!receiver_.read_ahead()) {
+      watched[1].fd = receiver_.has_room() ? receiver_.offered_fd() : -1;
+    } else if (!look()) {
+      watched[1].fd = -1;
+    }
   }
   done_.set_value();
 }

@@ -91,8 +91,9 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       fd_(fd),
       wake_fd_(wake_fd),
       trace_(Trace::open(options.trace, id_)),
-      receiver_(fd, options.leftover, *counters_),
-      answers_(fd, *counters_, trace_.get(), Output::installed(), ending_),
+      reconnection_(fd, options.grace),
+      receiver_(fd, options.leftover, *counters_, reconnection_),
+      answers_(fd, *counters_, reconnection_, trace_.get(), Output::installed(), ending_),
       threads_([this] { device_->bind(); }, [this] { lead(); }),
       memory_(device_->driver(), device_->ordinal(), device_->scrubber(), device_->window_base(),
               device_->window_size(),
@@ -132,8 +133,15 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       moved_events_(device_->driver()),
       arrival_(options.arrives ? std::make_unique<Arrival>() : nullptr),
       on_arrived_(std::move(options.on_arrived)) {
+  answers_.may_wait([] { return !ThreadPool::leads(); });
+  reconnection_.on_resumed([this] {
+    log_line(LogLevel::kInfo, id_, "the guest has come back: the session goes on");
+    const uint64_t one = 1;
+    if (write(wake_fd_, &one, sizeof one) < 0) return;
+  });
   if (program_.group) hinder(Hindrance::kSeveralGpus);
   if (trace_) hinder(Hindrance::kRecording);
+  if (reconnection_.resumes()) hinder(Hindrance::kKeptOverCuts);
   Sharer sharer{id_, options.tenant, {}, fd_};
   CUdevice ordinal = 0;
   driver().cuDeviceGet(&ordinal, device_->ordinal());
@@ -154,6 +162,11 @@ GateOptions Session::limited(GateOptions gate, const SessionOptions &options) {
   };
   gate.slipped = [this] { violation("a kernel has written words by which the session is held"); };
   return gate;
+}
+
+bool Session::resume(int fd, uint64_t received, uint32_t epoch) {
+  prepare_socket(fd);
+  return reconnection_.offer(fd, received, epoch);
 }
 
 Session::~Session() {

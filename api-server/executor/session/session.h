@@ -71,6 +71,11 @@ class Session : public std::enable_shared_from_this<Session> {
   // Ends the session from the server's side; the guest is told why. Returns at once: on_end is
   // called later. Any thread.
   void stop(const std::string &message);
+  // Hands in another connection of the guest, in place of one that was cut (Reconnection::offer).
+  // Any thread.
+  bool resume(int fd, uint64_t received, uint32_t epoch);
+  // The guest will not come back. The leader's.
+  void goodbye();
   const std::shared_ptr<Counters> &counters() const { return counters_; }
 
   // Moves the session to another process: `link` leads to a session there that arrives, and is this
@@ -306,6 +311,7 @@ class Session : public std::enable_shared_from_this<Session> {
   SessionEnd reap();
   void watch();
   bool hung_up();
+  bool comes_back();
   void end(EndReason reason, const std::string &message);
   GateOptions limited(GateOptions options, const SessionOptions &session);
   uint64_t taken_elsewhere() const;
@@ -332,6 +338,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const int wake_fd_;  // wakes the reaper
   const std::unique_ptr<Trace> trace_;
 
+  Reconnection reconnection_;
   Receiver receiver_;
   Answers answers_;
   ThreadPool threads_;

@@ -56,7 +56,7 @@ void Session::watch() {
     if (poll(events.data(), events.size(), -1) < 0) continue;
     if (ending_.load()) return;
     if (events[0].revents) {
-      if (!hung_up()) continue;
+      if (!hung_up() || (!has_moved() && comes_back())) continue;
       return;
     }
     uint64_t wakes;
@@ -69,6 +69,42 @@ void Session::watch() {
     }
     return;
   }
+}
+
+void Session::goodbye() {
+  reconnection_.give_up();
+  const uint64_t one = 1;
+  if (write(wake_fd_, &one, sizeof one) < 0) return;
+}
+
+// The connection was cut. False when the guest has said goodbye, or has not come back in time: who
+// ends a connection is there still, and comes soon or never.
+bool Session::comes_back() {
+  constexpr std::chrono::milliseconds kEnded{5000};
+  if (!reconnection_.resumes() || reconnection_.given_up()) return false;
+  const uint64_t before = reconnection_.resumptions();
+  // It may have come back since.
+  pollfd now{fd_, POLLRDHUP, 0};
+  if (poll(&now, 1, 0) == 0) return true;
+  const auto cut = std::chrono::steady_clock::now();
+  log_line(LogLevel::kInfo, id_, "the connection was cut: the guest may come back");
+  while (!ending_.load() && !reconnection_.given_up()) {
+    const auto grace = reconnection_.grace();
+    const auto until = cut + (reconnection_.silent() ? grace : std::min(grace, kEnded));
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    if (left.count() <= 0) {
+      end(EndReason::kClosed, "the guest's connection was cut, and it has not come back in time");
+      return false;
+    }
+    pollfd woken{wake_fd_, POLLIN, 0};
+    uint64_t wakes;
+    if (poll(&woken, 1, static_cast<int>(left.count())) > 0 &&
+        read(wake_fd_, &wakes, sizeof wakes) < 0)
+      return false;
+    if (reconnection_.resumptions() != before) return true;
+  }
+  return false;
 }
 
 // Streams that wait for one value after another go on by one in each round.
@@ -92,6 +128,7 @@ void Session::end(EndReason reason, const std::string &message) {
     end_message_ = message;
   }
   ending_.store(true);
+  reconnection_.give_up();
   answers_.hurry();
   if (memory_.lender()) memory_.lender()->hurry();
   // Wakes a leader that waits for the guest.

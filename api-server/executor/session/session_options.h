@@ -54,6 +54,8 @@ struct SessionOptions {
   // `kernel_sentence` and the kernel's name.
   std::chrono::milliseconds most_kernel{0};
   std::string kernel_sentence;
+  // How long a guest whose connection was cut may take to come back; 0: it may not.
+  std::chrono::milliseconds grace{0};
   // How long the device may take to come to rest once the session is over: when the guest has left,
   // and when the server has ended it.
   std::chrono::milliseconds patience{10000};

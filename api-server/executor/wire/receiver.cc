@@ -10,14 +10,14 @@
 #include <new>
 
 #include "base/error.h"
-#include "base/session_limits.h"
 
 namespace outboard {
 
 void Receiver::Free::operator()(uint8_t *p) const { free(p); }
 
-Receiver::Receiver(int fd, std::span<const uint8_t> leftover, Counters &counters)
-    : fd_(fd), counters_(counters) {
+Receiver::Receiver(int fd, std::span<const uint8_t> leftover, Counters &counters,
+                   Reconnection &reconnection)
+    : fd_(fd), reconnection_(reconnection), received_(leftover.size()), counters_(counters) {
   if (leftover.size() > kSize) {
     throw Error("OB_INTERNAL", "more bytes arrived before the session than a guest may send");
   }
@@ -35,17 +35,28 @@ void Receiver::wait_shortly() {
   setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 }
 
-// After a call that waits: whether to call again. ETIMEDOUT when the network is given up.
+// After a call that waits: whether to call again, on another connection where the guest has come
+// back. ETIMEDOUT when the network is given up.
 bool Receiver::goes_on(ssize_t got) {
-  if (got >= 0) return false;
-  if (errno == EINTR) {
-    interrupted_ = interrupt_ && interrupt_->load();
-    return !interrupted_;
+  if (got > 0) return false;
+  if (got < 0) {
+    if (errno == EINTR) {
+      interrupted_ = interrupt_ && interrupt_->load();
+      return !interrupted_;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!silence_is_long(&silence_, fd_, limit_ms_)) return true;
+      errno = ETIMEDOUT;
+    }
   }
-  if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
-  if (!silence_is_long(&silence_, fd_, limit_ms_)) return true;
-  errno = ETIMEDOUT;
-  return false;
+  if (!reconnection_.await(received_)) return false;
+  silence_ = {};
+  return true;
+}
+
+void Receiver::arrived(ssize_t got) {
+  received_ += static_cast<uint64_t>(got);
+  count_alone(counters_.bytes_in, static_cast<uint64_t>(got));
 }
 
 // A frame moves only when it does not fit behind what was consumed.
@@ -73,7 +84,7 @@ bool Receiver::receive(int flags) {
   if (got <= 0) return false;
   space_ = kSize;
   tail_ += static_cast<size_t>(got);
-  count_alone(counters_.bytes_in, static_cast<uint64_t>(got));
+  arrived(got);
   return true;
 }
 
@@ -113,7 +124,7 @@ bool Receiver::read_ahead() {
   if (tail_ < kSize && spilled_.empty())
     return receive(MSG_DONTWAIT) || errno == EAGAIN || errno == EWOULDBLOCK;
   const size_t before = spilled_.size();
-  if (before >= session_limits.read_ahead_bytes) return false;
+  if (!has_room()) return false;
   spilled_.resize(before + kSize);
   ssize_t got;
   do {
@@ -121,7 +132,7 @@ bool Receiver::read_ahead() {
   } while (got < 0 && errno == EINTR);
   const bool none = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
   spilled_.resize(before + (got > 0 ? static_cast<size_t>(got) : 0));
-  if (got > 0) count_alone(counters_.bytes_in, static_cast<uint64_t>(got));
+  if (got > 0) arrived(got);
   return got > 0 || none;
 }
 
@@ -183,7 +194,7 @@ bool Receiver::payload(void *to, size_t length, size_t padded) {
     if (goes_on(got)) continue;
     if (got == 0) errno = ENOTCONN;
     if (got <= 0) return false;
-    count_alone(counters_.bytes_in, static_cast<uint64_t>(got));
+    arrived(got);
     const size_t mine = std::min(left, static_cast<size_t>(got));
     at += mine;
     left -= mine;

@@ -10,15 +10,19 @@
 #include <vector>
 
 #include "base/counters.h"
+#include "base/session_limits.h"
 #include "silence.h"
+#include "wire/reconnection.h"
 
 namespace outboard {
 
 class Receiver {
  public:
   // `leftover` are bytes that arrived before the session began; they come first. `fd` stays the
-  // caller's. Throws Error when they are more than the buffer holds.
-  Receiver(int fd, std::span<const uint8_t> leftover, Counters &counters);
+  // caller's, as is `reconnection`, which says what becomes of a connection that is cut. Throws
+  // Error when they are more than the buffer holds.
+  Receiver(int fd, std::span<const uint8_t> leftover, Counters &counters,
+           Reconnection &reconnection);
 
   // What has arrived and not been consumed; 8-byte aligned in memory.
   const uint8_t *data() const { return buffer_.get() + head_; }
@@ -41,6 +45,7 @@ class Receiver {
   // Takes up what has arrived and moves nothing of what is there. False when there is no more room
   // or no more to come.
   bool read_ahead();
+  bool has_room() const { return spilled_.size() < session_limits.read_ahead_bytes; }
   // Bytes from `offset` behind what has been consumed; false when they are not there yet.
   bool look_ahead(size_t offset, void *to, size_t size) const;
   // Returns all that has arrived and was not consumed.
@@ -49,6 +54,10 @@ class Receiver {
   // have been received already.
   void begin_anew(std::vector<uint8_t> received);
   int fd() const { return fd_; }
+  // For who reads ahead, when there was no more to come: readable when read_ahead may find more
+  // after all, if resume() is true then. -1: there is never more.
+  int offered_fd() const { return reconnection_.resumes() ? reconnection_.offered_fd() : -1; }
+  bool resume() { return reconnection_.take(received_); }
 
   // Receives the next `length` bytes into `to`, and consumes `padded` bytes, for which `to` has
   // room. False when the connection has ended.
@@ -62,6 +71,7 @@ class Receiver {
   bool receive(int flags);
   void wait_shortly();
   bool goes_on(ssize_t got);
+  void arrived(ssize_t got);
   size_t take_spilled(uint8_t *to, size_t most);
   void make_room(size_t need);
 
@@ -76,6 +86,8 @@ class Receiver {
   };
 
   int fd_;
+  Reconnection &reconnection_;
+  uint64_t received_;  // bytes of the stream
   const int limit_ms_ = silence_limit_ms();
   silence silence_{};
   Counters &counters_;

@@ -1,13 +1,27 @@
 #include "wire/sender.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <new>
 
 namespace outboard {
 
-Sender::Sender(int fd, Counters &counters) : fd_(fd), counters_(counters) { wait_shortly(); }
+Sender::Sender(int fd, Counters &counters, Reconnection &reconnection)
+    : fd_(fd), counters_(counters), reconnection_(reconnection) {
+  wait_shortly();
+  if (!reconnection_.resumes()) return;
+  if (!kept_begin(&kept_)) throw std::bad_alloc();
+  reconnection_.on_restart(
+      [this](int fresh, uint64_t received, const Reconnection::Answer &answer) {
+        return restart(fresh, received, answer);
+      });
+}
 
 // A blocked send wakes up now and then, to see whether it should still wait.
 void Sender::wait_shortly() {
@@ -27,17 +41,34 @@ void Sender::leave() {
   broken_ = true;
 }
 
+Sender::~Sender() { kept_end(&kept_); }
+
 bool Sender::send(iovec *parts, int count, int descriptor) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (broken_) return false;
-  if (!send_rest(parts, count, descriptor)) {
-    broken_ = true;  // perhaps in the middle of a frame: nothing more can follow
-    shutdown(fd_, SHUT_RDWR);
+  if (cut_) [[unlikely]] {
+    await_room(lock);
+    if (cut_) return keep_for_later(parts, count);
   }
-  return !broken_;
+  if (send_rest(parts, count, descriptor)) return true;
+  if (reconnection_.resumes() && !reconnection_.given_up()) {
+    cut_ = true;
+    cut_at_ = kept_.sent;
+    return keep_for_later(parts, count);
+  }
+  broken_ = true;  // perhaps in the middle of a frame: nothing more can follow
+  shutdown(fd_, SHUT_RDWR);
+  return false;
 }
 
-bool Sender::send_rest(iovec *parts, int count, int descriptor) {
+// After an error of the socket: whether to call again.
+bool Sender::goes_on() const {
+  if (errno == EINTR) return true;
+  return (errno == EAGAIN || errno == EWOULDBLOCK) && !hurried_.load(std::memory_order_relaxed);
+}
+
+// `parts` and `count` are what is left of them.
+bool Sender::send_rest(iovec *&parts, int &count, int descriptor) {
   alignas(cmsghdr) char beside[CMSG_SPACE(sizeof descriptor)] = {};
   uint64_t total = 0;
   while (count > 0) {
@@ -60,16 +91,13 @@ bool Sender::send_rest(iovec *parts, int count, int descriptor) {
                              ? ::send(fd_, parts->iov_base, parts->iov_len, MSG_NOSIGNAL)
                              : sendmsg(fd_, &message, MSG_NOSIGNAL);
     if (sent < 0) {
-      if (errno == EINTR) continue;
-      if ((errno == EAGAIN || errno == EWOULDBLOCK) && !hurried_.load(std::memory_order_relaxed) &&
-          !silence_is_long(&silence_, fd_, limit_ms_)) {
-        continue;
-      }
+      if (goes_on() && !silence_is_long(&silence_, fd_, limit_ms_)) continue;
       return false;
     }
     descriptor = -1;
     total += static_cast<uint64_t>(sent);
     size_t taken = static_cast<size_t>(sent);
+    if (kept_.ring) keep(parts, count, taken);
     while (count > 0 && taken >= parts->iov_len) {
       taken -= parts->iov_len;
       ++parts;
@@ -81,6 +109,73 @@ bool Sender::send_rest(iovec *parts, int count, int descriptor) {
     }
   }
   count_alone(counters_.bytes_out, total);
+  return true;
+}
+
+void Sender::keep(const iovec *parts, int count, size_t size) {
+  for (; count > 0 && size > 0; ++parts, --count) {
+    const size_t part = std::min(size, parts->iov_len);
+    kept_add(&kept_, parts->iov_base, part);
+    size -= part;
+  }
+}
+
+bool Sender::keep_for_later(iovec *parts, int count) {
+  keep(parts, count, SIZE_MAX);
+  return true;
+}
+
+// What is sent while the guest is away has half of what is kept; the other half is for what it had
+// not received before. Who may not wait goes on, and where it is too much, the guest is not taken
+// back.
+void Sender::await_room(std::unique_lock<std::mutex> &lock) {
+  constexpr auto kLook = std::chrono::milliseconds(100);
+  while (cut_ && kept_.sent - cut_at_ > KEPT_BYTES / 2 && !reconnection_.given_up() && may_wait_())
+    restarted_.wait_for(lock, kLook);
+}
+
+// What was counted before.
+bool Sender::send_again(const uint8_t *at, size_t size) {
+  while (size > 0) {
+    const ssize_t sent = ::send(fd_, at, size, MSG_NOSIGNAL);
+    if (sent >= 0) {
+      at += sent;
+      size -= static_cast<size_t>(sent);
+    } else if (!goes_on() || silence_is_long(&silence_, fd_, limit_ms_)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Sender::restart(int fd, uint64_t received, const Reconnection::Answer &answer) {
+  std::lock_guard lock(mutex_);
+  if (broken_ || !kept_reaches(&kept_, received)) {
+    reconnection_.give_up();
+    return false;
+  }
+  // Nobody sends, and who else has the number waits for what comes.
+  for (const int option : {SO_SNDTIMEO, SO_RCVTIMEO}) {
+    timeval limit;
+    socklen_t size = sizeof limit;
+    if (getsockopt(fd_, SOL_SOCKET, option, &limit, &size) == 0)
+      setsockopt(fd, SOL_SOCKET, option, &limit, size);
+  }
+  if (dup3(fd, fd_, O_CLOEXEC) < 0) return false;
+  silence_ = {};
+  if (!cut_) cut_at_ = kept_.sent;
+  cut_ = true;
+  // Where that fails it is cut again, as whoever reads will find out.
+  bool whole = send_again(answer.data(), answer.size());
+  while (whole && received < kept_.sent) {
+    const uint8_t *run;
+    const size_t size = kept_run(&kept_, received, &run);
+    whole = send_again(run, size);
+    received += size;
+  }
+  if (!whole) return true;
+  cut_ = false;
+  restarted_.notify_all();
   return true;
 }
 

@@ -8,18 +8,31 @@
 #include <sys/uio.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 
 #include "base/counters.h"
+#include "kept_bytes.h"
 #include "silence.h"
 #include "wire.h"
+#include "wire/reconnection.h"
 
 namespace outboard {
 
 class Sender {
  public:
-  Sender(int fd, Counters &counters);
+  // `reconnection` says what becomes of a connection that is cut, and outlives this. Where a guest
+  // may come back, what is sent is kept, and counts as sent while it is away.
+  Sender(int fd, Counters &counters, Reconnection &reconnection);
+  ~Sender();
+  Sender(const Sender &) = delete;
+  Sender &operator=(const Sender &) = delete;
+
+  // Says which threads may be kept waiting for a guest that is away, so that what they have to send
+  // need not be kept; none where this is not called. Before anything is sent.
+  void may_wait(std::function<bool()> may_wait) { may_wait_ = std::move(may_wait); }
 
   // Sends the parts one behind the other, and changes the array. A descriptor, unless it is -1,
   // goes along with the first byte, which takes a Unix socket. False when the connection is gone.
@@ -40,14 +53,26 @@ class Sender {
 
  private:
   void wait_shortly();
-  bool send_rest(iovec *parts, int count, int descriptor);
+  bool send_rest(iovec *&parts, int &count, int descriptor);
+  bool goes_on() const;
+  void keep(const iovec *parts, int count, size_t size);
+  bool keep_for_later(iovec *parts, int count);
+  void await_room(std::unique_lock<std::mutex> &lock);
+  bool restart(int fd, uint64_t received, const Reconnection::Answer &answer);
+  bool send_again(const uint8_t *at, size_t size);
 
-  int fd_;
+  const int fd_;
   const int limit_ms_ = silence_limit_ms();
   silence silence_{};
   Counters &counters_;
+  Reconnection &reconnection_;
+  std::function<bool()> may_wait_ = [] { return false; };
   std::mutex mutex_;
   bool broken_ = false;
+  kept_bytes kept_{};  // from the beginning of the stream, where a guest may come back
+  bool cut_ = false;   // since `cut_at_` was sent, all is kept only
+  uint64_t cut_at_ = 0;
+  std::condition_variable restarted_;
   std::atomic<bool> hurried_{false};
 };
 

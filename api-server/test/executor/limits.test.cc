@@ -781,7 +781,8 @@ TEST(read_ahead_bytes_are_limited) {
   int fds[2];
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
   const auto counters = Counters::map();
-  Receiver receiver(fds[0], {}, *counters);
+  outboard::Reconnection reconnection(fds[0], std::chrono::milliseconds(0));
+  Receiver receiver(fds[0], {}, *counters, reconnection);
   constexpr uint64_t kWords = 1 << 20;
   std::thread sender([&] {
     Guest guest(fds[1]);

@@ -178,7 +178,8 @@ TEST(the_receiver_moves_frames_only_when_they_do_not_fit) {
   int fds[2];
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
   const auto counters = Counters::map();
-  Receiver receiver(fds[0], {}, *counters);
+  outboard::Reconnection reconnection(fds[0], std::chrono::milliseconds(0));
+  Receiver receiver(fds[0], {}, *counters, reconnection);
   std::thread sender([&] {
     Guest guest(fds[1]);
     for (uint64_t i = 0; i < 100000; i++) guest.send(&i, sizeof i);

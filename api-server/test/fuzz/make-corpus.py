@@ -277,6 +277,7 @@ corpus = {
               frame("MemoryAccess", "QQII", WINDOW, GRANULE, 3, 0) + download(2, WINDOW, 64) +
               frame("EventImport", "QQ8Q", 3, EVENT, EVENT_TOKEN, *[0] * 7) +
               frame("cuEventRecord", "QQ", EVENT, 0) + synchronize(4),
+    "goodbye": map_() + frame("Goodbye", "") + frame("Echo", "Q", 1) + frame("Goodbye", ""),
     "share-ends": map_() + frame("MemoryExport", "QQQQQQ", 1, 0, WINDOW, GRANULE, 512, 512) +
                   frame("ShareEnd", "QQQ", WINDOW, 512, 512) +
                   frame("ShareEnd", "QQQ", WINDOW, (1 << 64) - 1, (1 << 64) - 1) +

@@ -34,6 +34,7 @@
 #include "setup/log.h"
 #include "setup/wait.h"
 #include "wire.h"
+#include "wire/comeback.h"
 #include "wire/connection.h"
 #include "wire/enter.h"
 #include "wire/region.h"
@@ -81,6 +82,7 @@ static CUresult send_hello(struct session *session, const struct config *config,
   hello.window_size = window->size;
   hello.expects_modules = !ablated(ABLATE_MODULES);
   hello.takes_granularity = 1;
+  hello.resumes = comeback_possible(session, config);
 
   size_t size = control_write_hello(message, &hello);
   if (!size) return CUDA_ERROR_SYSTEM_NOT_READY;
@@ -217,6 +219,8 @@ static CUresult take_welcome(struct session *session, const struct config *confi
   companion_start(session, welcome->session, gathered.server, connection_server());
   upload_cache_start(session, welcome->upload_cache);
   if (!expected_told(session, welcome)) return CUDA_ERROR_OUT_OF_MEMORY;
+  result = comeback_offered(session, config, welcome);
+  if (result) return result;
   if (welcome->region) region_offered(session);
   session->cublas = welcome->cublas;
   session->stream_operations = welcome->stream_operations;
@@ -311,6 +315,10 @@ CUresult attach_session(struct session *session, const struct config *config,
     if (!result) result = read_answer(session, -1);
   }
   notice_waited(!result && answer_message.which_body == outboard_Answer_welcome_tag);
+  if (!result && answer_message.which_body == outboard_Answer_resumed_tag) {
+    log_error("the server has taken up a session that was never asked for");
+    result = CUDA_ERROR_SYSTEM_NOT_READY;
+  }
   if (!result)
     result = answer_message.which_body == outboard_Answer_refusal_tag
                  ? take_refusal()

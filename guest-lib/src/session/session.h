@@ -30,6 +30,7 @@ struct session {
   // wire/
   int socket;                      // the descriptor plus one, so that 0 stands for none
   struct connection *connection;   // whether the network is silent, who waits to send
+  struct comeback *comeback;       // NULL: the session ends with its connection (comeback.h)
   struct outbox *outbox;           // the batch (outbox.h)
   struct inbox *inbox;             // who waits for what (answer.c)
   _Atomic uint64_t answers_open;   // questions asked and not yet answered (answer.h)

@@ -106,6 +106,7 @@ CUresult control_read_answer(const uint8_t *preface, const uint8_t *message, uin
   switch (answer->which_body) {
     case outboard_Answer_queued_tag:
     case outboard_Answer_refusal_tag:
+    case outboard_Answer_resumed_tag:
       return CUDA_SUCCESS;
     case outboard_Answer_welcome_tag:
       return check_welcome(&answer->body.welcome);

@@ -125,7 +125,7 @@ static void give_up_silent_sessions(const struct pollfd *polled) {
   for (struct session *session = sessions; session < sessions_end(); session++) {
     const struct pollfd *of = &polled[1 + session->number];
     if (of->fd >= 0 && !of->revents && connection_is_silent(session))
-      answer_give_up(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(ETIMEDOUT));
+      answer_cut(session, ETIMEDOUT);
   }
 }
 

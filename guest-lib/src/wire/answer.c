@@ -15,6 +15,7 @@
 #include "session/session.h"
 #include "setup/log.h"
 #include "wire/batch.h"
+#include "wire/comeback.h"
 #include "wire/connection.h"
 #include "wire/decode.h"
 #include "wire/enter.h"
@@ -27,6 +28,7 @@ struct inbox {
   pthread_cond_t changed;
   struct answer *first, **last;  // in the order asked; `last` NULL: none was ever asked
   _Bool reading;                 // somebody is in recv
+  _Bool cut;                     // there is nothing to read, until answer_read_on
   int waiting;                   // threads in pthread_cond_wait
   uint64_t next_request;
   uint64_t outstanding;
@@ -361,6 +363,12 @@ static _Bool read_once(struct session *session, int flags) {
     decode_unwritable(&inbox->decoder);
     return 1;
   } else if (!guest_is_lost()) {
+    if (comeback_cut(session)) {
+      pthread_mutex_lock(&inbox->lock);
+      inbox->cut = 1;
+      pthread_mutex_unlock(&inbox->lock);
+      return 0;
+    }
     answer_give_up(CUDA_ERROR_DEVICE_UNAVAILABLE,
                    got == 0 ? "the server closed it" : why_lost(errno));
   }
@@ -406,12 +414,38 @@ void answer_begin_anew(struct session *session) {
   pthread_mutex_unlock(&inbox->lock);
 }
 
+void answer_read_out(struct session *session) {
+  struct inbox *inbox = session->inbox;
+  pthread_mutex_lock(&inbox->lock);
+  while (inbox->reading) {
+    inbox->waiting++;
+    pthread_cond_wait(&inbox->changed, &inbox->lock);
+    inbox->waiting--;
+  }
+  inbox->reading = 1;
+  pthread_mutex_unlock(&inbox->lock);
+  while (read_once(session, 0)) {
+  }
+}
+
+void answer_read_on(struct session *session) {
+  struct inbox *inbox = session->inbox;
+  pthread_mutex_lock(&inbox->lock);
+  inbox->cut = 0;
+  pthread_mutex_unlock(&inbox->lock);
+  leave_reading(session);
+}
+
+void answer_cut(struct session *session, int error) {
+  if (!comeback_cut(session)) answer_give_up(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(error));
+}
+
 void answer_read_again(struct session *session) { leave_reading(session); }
 
 _Bool answer_is_being_read(struct session *session) {
   struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
-  _Bool now = inbox->reading;
+  _Bool now = inbox->reading || inbox->cut;
   pthread_mutex_unlock(&inbox->lock);
   return now;
 }
@@ -423,7 +457,7 @@ static inline void read_until(struct session *session, _Bool (*there)(const void
   struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
   while (!there(what)) {
-    if (inbox->reading) {
+    if (inbox->reading || inbox->cut) {
       inbox->waiting++;
       pthread_cond_wait(&inbox->changed, &inbox->lock);
       inbox->waiting--;
@@ -459,7 +493,7 @@ void answer_read_until(struct session *session, _Bool (*there)(const void *what)
 _Bool answer_poll(struct session *session) {
   struct inbox *inbox = session->inbox;
   pthread_mutex_lock(&inbox->lock);
-  if (inbox->reading) {
+  if (inbox->reading || inbox->cut) {
     pthread_mutex_unlock(&inbox->lock);
     return 0;
   }

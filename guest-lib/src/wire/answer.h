@@ -116,6 +116,16 @@ struct answer_listener {
 // nobody is told.
 void answer_listen(const struct answer_listener *by);
 
+// For wire/comeback.c, while the connection is another one: reads what the old one still has, and
+// keeps everybody else from reading, until answer_read_on, which says from now on there is
+// something to read again.
+void answer_read_out(struct session *session);
+void answer_read_on(struct session *session);
+
+// To be called when a connection has ended, for `error`: its session is taken up again, or all are
+// given up.
+void answer_cut(struct session *session, int error);
+
 // Returns what an errno value of the socket means, for people.
 const char *why_lost(int error);
 // Gives the connections of all sessions up, with a line in the log that says why: everybody who

@@ -1,6 +1,7 @@
 #include "wire/connection.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,6 +16,7 @@
 #include "setup/log.h"
 #include "silence.h"
 #include "wire/answer.h"
+#include "wire/comeback.h"
 #include "wire/decode.h"
 #include "wire/region.h"
 
@@ -78,6 +80,7 @@ int connection_open(struct session *session, const struct config *config) {
 
 void connection_close_of(struct session *session) {
   if (!session->socket) return;
+  comeback_goodbye(session);
   close(connection_fd(session));
   session->socket = 0;
   tls_close(session->connection->tls);
@@ -194,47 +197,75 @@ static int send_sealed(struct session *session, struct iovec *parts, int count) 
   return unreadable ? EFAULT : 0;
 }
 
-int connection_send(struct session *session, struct iovec *parts, int count) {
-  if (session->connection->tls) return send_sealed(session, parts, count);
+static int send_plain(struct session *session, struct iovec *parts, int count) {
   int unreadable = 0;
   while (count) {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
     ssize_t sent = sendmsg(connection_fd(session), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
+      if (session->comeback) comeback_keep(session, parts, count, (size_t)sent);
       advance(&parts, &count, (size_t)sent);
       continue;
     }
-    switch (errno) {
-      case EINTR:
-        continue;
-      case EFAULT: {
-        // What of the message can be read goes out as it is: the frame's header, or it is out
-        // already. So its length must be kept.
-        unreadable = 1;
-        sent = send(connection_fd(session), parts->iov_base, parts->iov_len,
-                    MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent < 0 && errno == EFAULT) {
-          size_t chunk = parts->iov_len < sizeof zeros ? parts->iov_len : sizeof zeros;
-          sent = send(connection_fd(session), zeros, chunk, MSG_DONTWAIT | MSG_NOSIGNAL);
-        }
-        if (sent >= 0) {
-          advance(&parts, &count, (size_t)sent);
-          continue;
-        }
-        if (errno == EINTR) continue;
-        if (errno != EAGAIN) return errno;
-        __attribute__((fallthrough));
+    int error = errno;
+    if (error == EFAULT) {
+      // What of the message can be read goes out as it is: the frame's header, or it is out
+      // already. So its length must be kept.
+      unreadable = 1;
+      struct iovec part = *parts;
+      sent = send(connection_fd(session), part.iov_base, part.iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (sent < 0 && errno == EFAULT) {
+        part.iov_base = (void *)(uintptr_t)zeros;
+        if (part.iov_len > sizeof zeros) part.iov_len = sizeof zeros;
+        sent =
+            send(connection_fd(session), part.iov_base, part.iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
       }
-      case EAGAIN: {
-        int error = wait_to_send(session);
-        if (error) return error;
+      if (sent >= 0) {
+        if (session->comeback) comeback_keep(session, &part, 1, (size_t)sent);
+        advance(&parts, &count, (size_t)sent);
         continue;
       }
-      default:
-        return errno;
+      error = errno;
     }
+    if (error == EINTR) continue;
+    if (error == EAGAIN) error = wait_to_send(session);
+    if (error && !comeback_await(session)) return error;
   }
   return unreadable ? EFAULT : 0;
+}
+
+int connection_send(struct session *session, struct iovec *parts, int count) {
+  if (session->connection->tls) return send_sealed(session, parts, count);
+  if (!session->comeback) return send_plain(session, parts, count);
+  int error = comeback_begin_sending(session);
+  if (error) return error;
+  error = send_plain(session, parts, count);
+  comeback_end_sending(session);
+  return error;
+}
+
+int connection_replace(struct session *session, int fd) {
+  const int error = dup3(fd, connection_fd(session), O_CLOEXEC) < 0 ? errno : 0;
+  close(fd);
+  if (error) return error;
+  connection_begin_anew(session);
+  connection_watch(session);
+  return 0;
+}
+
+int connection_send_kept(struct session *session, uint64_t from) {
+  const uint8_t *run;
+  size_t size;
+  while ((size = comeback_kept(session, from, &run))) {
+    ssize_t sent = send(connection_fd(session), run, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0) {
+      from += (uint64_t)sent;
+      continue;
+    }
+    int error = errno == EINTR ? 0 : errno == EAGAIN ? wait_to_send(session) : errno;
+    if (error) return error;
+  }
+  return 0;
 }
 
 int connection_write(struct session *session, const void *bytes, size_t size, int timeout_ms) {
@@ -252,7 +283,11 @@ _Bool connection_has_more(struct session *session) {
 
 ssize_t connection_receive(struct session *session, void *to, size_t size, int flags, _Bool ours) {
   struct tls *tls = session->connection->tls;
-  if (!tls) return region_receive(session, connection_fd(session), to, size, flags);
+  if (!tls) {
+    ssize_t got = region_receive(session, connection_fd(session), to, size, flags);
+    if (got > 0 && session->comeback) comeback_received(session, (size_t)got);
+    return got;
+  }
   const uint8_t *at;
   ssize_t got = tls_receive(tls, connection_fd(session), flags, &at);
   if (got <= 0) return got;

@@ -58,6 +58,12 @@ _Bool connection_has_more(struct session *session);
 // readable, in which case zeros were sent in its place.
 int connection_send(struct session *session, struct iovec *parts, int count);
 
+// For wire/comeback.c. Puts another socket in the place of that of a session, whose number stays,
+// and closes `fd`; nobody sends or receives. Then sends what is kept, from a count of the stream
+// on. Return 0, or an errno value.
+int connection_replace(struct session *session, int fd);
+int connection_send_kept(struct session *session, uint64_t from);
+
 // Blocking transfers of exactly `size` bytes, for the dialogue of Hello and Welcome. Where the
 // timeout of connection_read is negative, it waits for ever. Each returns 0, or an errno value.
 int connection_write(struct session *session, const void *bytes, size_t size, int timeout_ms);

@@ -26,7 +26,7 @@ static void wait_for_idle(struct session *session) {
     struct pollfd polled[2] = {{.fd = connection_fd(session), .events = POLLIN},
                                {.fd = outbox->sender_kick, .events = POLLIN}};
     if (poll(polled, 2, connection_look_ms()) == 0 && connection_is_silent(session))
-      answer_give_up(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(ETIMEDOUT));
+      answer_cut(session, ETIMEDOUT);
     if (polled[1].revents) {
       eventfd_t count;
       eventfd_read(outbox->sender_kick, &count);

@@ -149,6 +149,12 @@ const table = {
       'Start the program again when there is work, or ask the operator for more: `outboard serve --idle-timeout`, or `idleSeconds` of the tenant.',
     result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
   },
+  OB_RESUME: {
+    sentence: 'the session of a program whose connection was cut is not there any more: %s',
+    remedy:
+      'Start the program again. For how long a session is kept is what `outboard serve --grace-disconnected` says.',
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
   OB_DRAINING: {
     sentence: 'the server takes nobody new: an operator is emptying it',
     remedy: 'Name another server in OUTBOARD_SERVER, or wait until it is opened again.',

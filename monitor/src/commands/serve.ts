@@ -121,6 +121,7 @@ async function serveWith(values: ServeValues): Promise<number> {
       measure: values.measure,
       kernelSeconds: values['max-kernel-seconds'],
       idleSeconds: values['idle-timeout'],
+      graceDisconnectedSeconds: values['grace-disconnected'],
       newProcess: values['new-process'],
       allowPageable: values['pageable-access'] === 'allow',
       parameters: { omega: 1, gamma: values.gamma },

@@ -81,12 +81,15 @@ function readable(hello: Hello): Hello {
   };
 }
 
+/** Of what a guest names to come back to its session. */
+export const resumeSecretBytes = 16;
+
 const mostBases = 64;
 // The address space of a process reaches at least to here, on x86-64 and on arm64.
 const addressEnd = 1n << 47n;
 
 /** Throws at what no correct guest sends, whatever its user has configured. */
-function validate({ windowBases, windowSize, name, gpuModel, sessionClass, query }: Hello) {
+function validate({ windowBases, windowSize, name, gpuModel, sessionClass, query, resume }: Hello) {
   const wrong = (what: string) => new OutboardError('OB_HELLO_VALUE', what);
   if (name.length > most.name || !/^[\x20-\x7e]*$/.test(name)) {
     throw wrong(`the name ${JSON.stringify(printable(name))}`);
@@ -97,8 +100,13 @@ function validate({ windowBases, windowSize, name, gpuModel, sessionClass, query
   if (!['', 'latency-strict', 'best-effort'].includes(sessionClass)) {
     throw wrong(`the class ${JSON.stringify(printable(sessionClass))}`);
   }
-  // Who wants no session needs no window.
-  if (query) return;
+  if (resume) {
+    const { secret, epoch } = resume;
+    if (secret.length !== resumeSecretBytes) throw wrong(`a secret of ${secret.length} bytes`);
+    if (epoch === 0) throw wrong('the epoch 0');
+  }
+  // Who wants no session, or has one, needs no window.
+  if (query || resume) return;
   if (windowBases.length > mostBases) throw wrong(`${windowBases.length} bases for a window`);
   if (windowSize % wire.granule !== 0n || windowSize > addressEnd) {
     throw wrong(`a window of ${windowSize} bytes`);

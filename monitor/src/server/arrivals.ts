@@ -13,6 +13,7 @@ import { admit } from '../queue/admission.js';
 import { whyAdmitted } from '../queue/reasons.js';
 import { Visitor } from '../queue/visitor.js';
 import type { QueueMost, Waiting } from '../queue/waiting.js';
+import type { Running } from '../sessions/running.js';
 import type { Turns } from '../sessions/turns.js';
 import type { Pool } from '../slots/pool.js';
 import type { Tenant, Tenants } from '../tenants/tenants.js';
@@ -28,6 +29,7 @@ export interface ArrivalsOptions extends QueueMost {
   waiting: Waiting;
   turns: Turns;
   queries: DeviceQueries;
+  running: Running;
   /** Why nobody new is taken; null: everybody is. */
   closed: () => 'draining' | 'stopping' | null;
   state: () => ServerState;
@@ -88,7 +90,7 @@ export class Arrivals {
       this.#waiting.refuse(client, error, known);
     };
     try {
-      const isNew = !hello.query && hello.ticket === '';
+      const isNew = !hello.query && !hello.resume && hello.ticket === '';
       const closed = this.#options.closed();
       if (closed === 'stopping') throw new OutboardError('OB_SHUTDOWN');
       if (closed === 'draining' && isNew) throw new OutboardError('OB_DRAINING');
@@ -96,6 +98,7 @@ export class Arrivals {
       const tenant = this.#options.tenants?.identify(credentials) ?? null;
       known = tenant?.name ?? null;
       if (isNew) this.#comesForSession(client, hello, tenant);
+      else if (hello.resume) this.#options.running.comesBack(client, hello.resume, known ?? '');
       else if (hello.query) this.#queriesDevices(client, hello, tenant).catch(refused);
       else this.#claimsPlace(client, hello, tenant);
     } catch (error) {

@@ -326,6 +326,14 @@ export const serveOptions = {
     fallback: 0,
     shown: '0',
   } satisfies Option<number>,
+  'grace-disconnected': {
+    env: 'OUTBOARD_GRACE_DISCONNECTED',
+    value: 'SECONDS',
+    help: 'a session whose connection was cut is kept for so long, with its memory, for its program to come back; 0: it ends with its connection',
+    parse: seconds(0),
+    fallback: 0,
+    shown: '0',
+  } satisfies Option<number>,
   'new-process': {
     env: 'OUTBOARD_NEW_PROCESS',
     value: 'auto|tenant|never',

@@ -86,6 +86,8 @@ export interface ServerOptions {
   /** How long a kernel may run, and a session may do nothing; 0: for ever. A tenant may have its own. */
   kernelSeconds: number;
   idleSeconds: number;
+  /** For how long a session is kept whose connection was cut; 0: it ends with that. */
+  graceDisconnectedSeconds: number;
   /** Whether a process serves one tenant only; auto: where there are tenants and it costs little. */
   newProcess: 'auto' | 'tenant' | 'never';
   /** The sandbox of slots' processes; null: there is none. */
@@ -217,6 +219,7 @@ export class Server {
       waiting,
       turns: this.turns,
       queries: this.queries,
+      running: this.running,
       closed: () => this.closed,
       state,
       newId,

@@ -1,6 +1,7 @@
 // The sessions that run: from when a program gets a process until its end, and what becomes of a
 // program whose process dies under it.
-import type { ExpectedModule } from '../../../api-server/src/control.js';
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import type { ExpectedModule, Resume } from '../../../api-server/src/control.js';
 import type { Counters } from '../../../api-server/src/ipc.js';
 import type { SessionEnd } from '../../../api-server/src/native.js';
 import type { EndedState, GpuState, Placement } from '../../policies/state.js';
@@ -8,7 +9,8 @@ import { OutboardError } from '../base/errors.js';
 import { withKernelNames } from '../base/kernel-name.js';
 import type { Log } from '../base/log.js';
 import type { Observer } from '../base/view.js';
-import type { DetachedConnection } from '../guests/client.js';
+import type { Client, DetachedConnection } from '../guests/client.js';
+import { resumeSecretBytes } from '../guests/hello.js';
 import { whyShare } from '../queue/reasons.js';
 import type { Seat } from '../queue/reservations.js';
 import type { Visitor } from '../queue/visitor.js';
@@ -38,6 +40,7 @@ export interface RunningOptions {
   measure: 'always' | 'needed';
   kernelSeconds: number;
   idleSeconds: number;
+  graceDisconnectedSeconds: number;
   traces: TraceFolder | null;
   uploads: CacheFolder | null;
   observer: Observer;
@@ -97,6 +100,7 @@ export class Running {
     this.sessions.set(slot, session);
     session.shareInForce = this.#options.quota.begin(session);
     visitor.decisions.add('quota', this.whyShare(session));
+    session.comeback = this.#comeback(visitor, seat);
     const { windowBases, windowSize, takesGranularity } = visitor.hello;
     session.offer = {
       type: 'offer',
@@ -122,6 +126,7 @@ export class Running {
           arrived: visitor.arrived,
           placed: session.started,
         }) ?? null,
+      comeback: session.comeback,
       arrives: false,
     };
     slot.offer(session.offer, detached.handle);
@@ -153,6 +158,36 @@ export class Running {
     const times = { waited: session.waited, attach: Math.round(attach * 1e6) / 1e6 };
     log.info({ peer: client.peer, host, pid, ...times, ...wants }, 'session begins');
     this.#observer.began(this.view(session), attach, session.waited, hello.traceparent);
+  }
+
+  /** A program with several GPUs ends with any of its connections. */
+  #comeback({ hello }: Visitor, { group }: Seat) {
+    const seconds = this.#options.graceDisconnectedSeconds;
+    if (seconds === 0 || !hello.resumes || group.gpus.length > 1) return null;
+    return { secret: randomBytes(resumeSecretBytes), seconds };
+  }
+
+  /**
+   * Gives a session the connection on which its guest has come back after a cut: the process has it then, or it is
+   * closed. Throws OB_RESUME, which says no more to who names a session that is another's.
+   */
+  comesBack(client: Client, resume: Resume, tenant: string) {
+    const session = [...this.sessions.values()].find(({ id }) => BigInt(id) === resume.session);
+    const known =
+      session?.comeback &&
+      session.visitor.request.tenant === tenant &&
+      timingSafeEqual(session.comeback.secret, resume.secret);
+    if (!known) throw new OutboardError('OB_RESUME', "it has ended, or never was this program's");
+    if (session.ending !== null) throw new OutboardError('OB_RESUME', session.ending);
+    const detached = client.detach();
+    if (!detached) return;
+    const { session: id, epoch, received } = resume;
+    // What a guest sends before it was answered is none of the stream.
+    const taken =
+      detached.leftover.length === 0 &&
+      session.slot.resume({ type: 'resume', session: id, epoch, received }, detached.handle);
+    session.log.info({ peer: client.peer, epoch, taken }, 'the guest comes back after a cut');
+    client.release();
   }
 
   /**

@@ -40,6 +40,8 @@ export class Session {
   #idleSince = this.started;
   /** Whether the process has the connection for itself. */
   begun = false;
+  /** By which its guest may come back after a cut; null: it may not. */
+  comeback: { secret: Buffer; seconds: number } | null = null;
   /** Why it is being ended, once somebody wants that. */
   ending: string | null = null;
   /** When its guest has gone, or it began to be ended: what it has is given back since. Null: neither. */

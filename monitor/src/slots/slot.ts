@@ -10,6 +10,7 @@ import {
   type Counters,
   type FromSlot,
   type SessionOffer,
+  type SessionResume,
   slotFds,
   type ToSlot,
 } from '../../../api-server/src/ipc.js';
@@ -378,6 +379,14 @@ export class Slot {
     if (!this.#native.sendDescriptor(this.#connections, link)) return false;
     this.#mayMove = true;
     this.#send({ type: 'move' });
+    return true;
+  }
+
+  /** Hands the process another connection of its session's guest. False: it takes none. */
+  resume(resume: SessionResume, handle: SocketHandle): boolean {
+    if (this.state !== 'busy' || this.#next !== 'ended') return false;
+    if (!this.#native.sendDescriptor(this.#connections, handle.fd)) return false;
+    this.#send(resume);
     return true;
   }
 

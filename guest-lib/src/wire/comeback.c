@@ -1,0 +1,288 @@
+#include "wire/comeback.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+#include "kept_bytes.h"
+#include "setup/clock.h"
+#include "setup/control.h"
+#include "setup/dial.h"
+#include "setup/log.h"
+#include "wire/answer.h"
+#include "wire/connection.h"
+#include "wire/enter.h"
+#include "wire_calls.h"
+
+struct comeback {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  struct kept_bytes kept;  // of who sends
+  uint64_t received;       // bytes of the stream; of who reads
+  _Bool sending;           // somebody is, between begin_sending and end_sending
+  _Bool parked;            // and waits for another connection
+  _Bool away;              // nothing can be sent until there is one
+  _Bool broken;            // one is wanted
+  _Bool over;              // there will be none
+  _Bool started;           // the thread
+  uint64_t number;         // of the session
+  pb_byte_t secret[16];
+  uint32_t epoch;
+  uint32_t seconds;  // for which the server keeps it
+  struct config config;
+};
+// Of the first session: a program with several GPUs has none.
+static struct comeback only = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                               .changed = PTHREAD_COND_INITIALIZER};
+
+_Bool comeback_possible(const struct session *session, const struct config *config) {
+  int domain = AF_UNIX;
+  socklen_t size = sizeof domain;
+  getsockopt(connection_fd(session), SOL_SOCKET, SO_DOMAIN, &domain, &size);
+  return session == sessions && config->gpus <= 1 && domain != AF_UNIX && !connection_server()->tls;
+}
+
+// ---- who sends ---------------------------------------------------------------------------------
+
+static void wait_while_away(struct comeback *comeback) {
+  while (comeback->away && !comeback->over) pthread_cond_wait(&comeback->changed, &comeback->lock);
+}
+
+int comeback_begin_sending(struct session *session) {
+  (void)session;
+  struct comeback *comeback = &only;
+  pthread_mutex_lock(&comeback->lock);
+  wait_while_away(comeback);
+  comeback->sending = 1;
+  pthread_mutex_unlock(&comeback->lock);
+  return 0;
+}
+
+void comeback_end_sending(struct session *session) {
+  (void)session;
+  struct comeback *comeback = &only;
+  pthread_mutex_lock(&comeback->lock);
+  comeback->sending = 0;
+  if (comeback->away) pthread_cond_broadcast(&comeback->changed);
+  pthread_mutex_unlock(&comeback->lock);
+}
+
+void comeback_keep(struct session *session, const struct iovec *parts, int count, size_t size) {
+  (void)session;
+  for (; count && size; parts++, count--) {
+    const size_t part = size < parts->iov_len ? size : parts->iov_len;
+    kept_add(&only.kept, parts->iov_base, part);
+    size -= part;
+  }
+}
+
+size_t comeback_kept(struct session *session, uint64_t from, const uint8_t **run) {
+  (void)session;
+  return kept_run(&only.kept, from, run);
+}
+
+void comeback_received(struct session *session, size_t size) {
+  (void)session;
+  only.received += size;
+}
+
+// With the lock held.
+static void want_another(struct session *session, struct comeback *comeback) {
+  comeback->away = 1;
+  comeback->broken = 1;
+  // So that whoever reads sees it end.
+  shutdown(connection_fd(session), SHUT_RDWR);
+  pthread_cond_broadcast(&comeback->changed);
+}
+
+_Bool comeback_await(struct session *session) {
+  struct comeback *comeback = session->comeback;
+  if (!comeback || guest_is_lost() || guest_is_child()) return 0;
+  pthread_mutex_lock(&comeback->lock);
+  if (!comeback->over) want_another(session, comeback);
+  comeback->parked = 1;
+  wait_while_away(comeback);
+  comeback->parked = 0;
+  const _Bool goes_on = !comeback->over;
+  pthread_mutex_unlock(&comeback->lock);
+  return goes_on;
+}
+
+_Bool comeback_cut(struct session *session) {
+  struct comeback *comeback = session->comeback;
+  if (!comeback || guest_is_child()) return 0;
+  pthread_mutex_lock(&comeback->lock);
+  const _Bool goes_on = !comeback->over;
+  if (goes_on) want_another(session, comeback);
+  pthread_mutex_unlock(&comeback->lock);
+  return goes_on;
+}
+
+// ---- the thread --------------------------------------------------------------------------------
+
+// Both too large for a thread's stack.
+static outboard_Hello hello;
+static outboard_Answer answer;
+static uint8_t message[WIRE_CONTROL_MAX];
+
+// Says who comes back, and hears how many bytes the server has. 0, or an errno value; ECONNREFUSED:
+// the session is not there any more.
+static int introduce(struct comeback *comeback, int fd, uint64_t *received) {
+  control_hello(&hello, &comeback->config);
+  hello.resumes = 1;
+  hello.has_resume = 1;
+  hello.resume.session = comeback->number;
+  hello.resume.secret.size = sizeof comeback->secret;
+  memcpy(hello.resume.secret.bytes, comeback->secret, sizeof comeback->secret);
+  hello.resume.epoch = ++comeback->epoch;
+  hello.resume.received = comeback->received;
+  const size_t size = control_write_hello(message, &hello);
+  const int timeout = (int)comeback->config.connect_timeout_ms;
+  int error = size ? dial_write(fd, NULL, message, size, timeout) : EPROTO;
+  uint8_t preface[WIRE_PREFACE_BYTES];
+  uint32_t length;
+  // The server answers once what it has received before is read, which may take as long as a call.
+  if (!error) error = dial_read(fd, NULL, preface, sizeof preface, (int)comeback->seconds * 1000);
+  if (error) return error;
+  if (!control_read_preface(connection_server(), preface, &length)) return ECONNREFUSED;
+  error = dial_read(fd, NULL, message, length, timeout);
+  if (error) return error;
+  if (control_read_answer(preface, message, length, &answer)) return ECONNREFUSED;
+  if (answer.which_body == outboard_Answer_refusal_tag) {
+    const outboard_Refusal *refusal = &answer.body.refusal;
+    log_error("the server refused (%s): %s. %s", refusal->code, refusal->sentence, refusal->remedy);
+    return ECONNREFUSED;
+  }
+  if (answer.which_body != outboard_Answer_resumed_tag) return ECONNREFUSED;
+  *received = answer.body.resumed.received;
+  if (kept_reaches(&comeback->kept, *received)) return 0;
+  log_error("the server has %llu bytes of %llu that were sent, and the last %u are kept",
+            (unsigned long long)*received, (unsigned long long)comeback->kept.sent, KEPT_BYTES);
+  return ECONNREFUSED;
+}
+
+// Until there is a connection that the server has taken. Returns its socket, or -1.
+static int come_back(struct comeback *comeback, uint64_t *received) {
+  const int64_t until = clock_ms() + (int64_t)comeback->seconds * 1000;
+  long pause_ms = 20;
+  while (!guest_is_lost() && !guest_is_child()) {
+    const struct server_name *server;
+    struct tls *tls;
+    int fd = dial(&comeback->config, &server, &tls);
+    if (fd >= 0) {
+      const int error = introduce(comeback, fd, received);
+      if (!error) return fd;
+      close(fd);
+      if (error == ECONNREFUSED) return -1;
+    }
+    if (clock_ms() >= until) return -1;
+    const struct timespec pause = {.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000};
+    nanosleep(&pause, NULL);
+    if (pause_ms < 1000) pause_ms *= 2;
+  }
+  return -1;
+}
+
+// The connection was cut. True when there is another one.
+static _Bool take_up(struct session *session, struct comeback *comeback) {
+  log_info("the connection is cut: connecting again");
+  // From here on nothing is received or sent, and counts stand.
+  answer_read_out(session);
+  pthread_mutex_lock(&comeback->lock);
+  while (comeback->sending && !comeback->parked)
+    pthread_cond_wait(&comeback->changed, &comeback->lock);
+  pthread_mutex_unlock(&comeback->lock);
+  uint64_t received = 0;
+  const int fd = come_back(comeback, &received);
+  if (fd < 0 || connection_replace(session, fd)) return 0;
+  pthread_mutex_lock(&comeback->lock);
+  comeback->broken = 0;
+  pthread_mutex_unlock(&comeback->lock);
+  answer_read_on(session);
+  const int error = connection_send_kept(session, received);
+  pthread_mutex_lock(&comeback->lock);
+  if (error && !comeback->over) want_another(session, comeback);
+  if (!comeback->broken) comeback->away = 0;
+  pthread_cond_broadcast(&comeback->changed);
+  pthread_mutex_unlock(&comeback->lock);
+  log_info("the session goes on after a cut (%u)", comeback->epoch);
+  return 1;
+}
+
+static void give_up(struct session *session, struct comeback *comeback) {
+  pthread_mutex_lock(&comeback->lock);
+  comeback->over = 1;
+  pthread_mutex_unlock(&comeback->lock);
+  answer_give_up(CUDA_ERROR_DEVICE_UNAVAILABLE,
+                 "it was cut, and the session could not be taken up again");
+  answer_read_on(session);
+  pthread_mutex_lock(&comeback->lock);
+  pthread_cond_broadcast(&comeback->changed);
+  pthread_mutex_unlock(&comeback->lock);
+}
+
+// ---- the beginning and the end -----------------------------------------------------------------
+
+static void *watch(void *of) {
+  struct session *session = of;
+  struct comeback *comeback = &only;
+  for (;;) {
+    pthread_mutex_lock(&comeback->lock);
+    while (!comeback->broken || comeback->over)
+      pthread_cond_wait(&comeback->changed, &comeback->lock);
+    pthread_mutex_unlock(&comeback->lock);
+    if (!take_up(session, comeback)) give_up(session, comeback);
+  }
+  return NULL;
+}
+
+static void say_goodbye(struct session *session) {
+  // A child has the socket, and it is its parent's.
+  if (!session->comeback || guest_is_child()) return;
+  pthread_mutex_lock(&only.lock);
+  only.over = 1;
+  if (!only.sending && !only.away && !guest_is_lost()) {
+    const struct wire_header goodbye = {.op = WIRE_Goodbye, .size = sizeof goodbye};
+    send(connection_fd(session), &goodbye, sizeof goodbye, MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+  pthread_mutex_unlock(&only.lock);
+}
+
+void comeback_goodbye(struct session *session) {
+  say_goodbye(session);
+  session->comeback = NULL;
+}
+
+// The program ends. Threads of it may still be at work.
+static void leave(void) { say_goodbye(sessions); }
+
+CUresult comeback_offered(struct session *session, const struct config *config,
+                          const outboard_Welcome *welcome) {
+  struct comeback *comeback = &only;
+  if (welcome->resume_secret.size != sizeof comeback->secret) return CUDA_SUCCESS;
+  if (!comeback_possible(session, config)) return CUDA_SUCCESS;
+  if (!comeback->kept.ring && !kept_begin(&comeback->kept)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!comeback->started && (thread_start(watch, session) || atexit(leave)))
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  pthread_mutex_lock(&comeback->lock);
+  comeback->started = 1;
+  comeback->kept.sent = 0;
+  comeback->received = 0;
+  comeback->epoch = 0;
+  comeback->away = comeback->broken = comeback->over = 0;
+  comeback->number = welcome->session;
+  comeback->seconds = welcome->resume_seconds;
+  memcpy(comeback->secret, welcome->resume_secret.bytes, sizeof comeback->secret);
+  // The server that has the session, and no other.
+  comeback->config = *config;
+  comeback->config.servers[0] = *connection_server();
+  comeback->config.server_count = 1;
+  pthread_mutex_unlock(&comeback->lock);
+  session->comeback = comeback;
+  return CUDA_SUCCESS;
+}
