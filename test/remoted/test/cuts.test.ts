@@ -10,8 +10,8 @@ import { noPrograms, notBuilt } from '../../support/paths.js';
 import { example, native, remoted, testProgram } from '../../support/program.js';
 import { startServer, type TestServer } from '../../support/server.js';
 
-/** More of them, for a night. */
-const rounds = Number(process.env['OUTBOARD_TEST_CUTS'] ?? 2);
+/** How often each program is run: more often at night. */
+const rounds = Number(process.env['OUTBOARD_TEST_CUTS'] ?? (process.env['NIGHTLY'] ? 10 : 2));
 const client = notBuilt(path.join('guest-lib', 'test', 'guest-client'));
 
 const args = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '2'];
