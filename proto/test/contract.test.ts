@@ -174,6 +174,8 @@ t.test('every command is sent by the guest, and `uses` tells by what', async (t)
   // Of no call in particular: what bench/ablation sends behind any, what is asked near the limit of
   // memory and where a page is touched, and what goes to a stream that fills.
   const unprompted = new Set(['Echo', 'MemoryRoom', 'PagesFetch', 'PagesChanged', 'StreamMark']);
+  // What a program says that ends.
+  unprompted.add('Goodbye');
   // Of functions of libraries (api-cublas), not of the driver's.
   for (const name of ['LibraryCall', 'LibraryAsk']) unprompted.add(name);
   for (const { name, call } of api.commands) {
