@@ -41,11 +41,11 @@ export const migrationPolicies: ReadonlyMap<string, MigrationPolicy<unknown>> = 
 /** `parameters`: of the GPU they are for. */
 export function quotaPoliciesFor(parameters: QuotaParameters): ReadonlyMap<string, AnyQuotaPolicy> {
   return byName<AnyQuotaPolicy>([
-    deviceTime as AnyQuotaPolicy,
-    priority as AnyQuotaPolicy,
+    deviceTime(parameters) as AnyQuotaPolicy,
+    priority(parameters) as AnyQuotaPolicy,
     dilu('paper', parameters) as AnyQuotaPolicy,
     dilu('corrected', parameters) as AnyQuotaPolicy,
-    hostTime() as AnyQuotaPolicy,
+    hostTime(parameters) as AnyQuotaPolicy,
     none as AnyQuotaPolicy,
   ]);
 }

@@ -14,13 +14,18 @@ import type { SessionClass } from './state.js';
  */
 export type QuotaUnit = 'none' | 'device-time' | 'blocks' | 'host-time';
 
-/** What policies may need to know of a GPU. */
+/** What policies may need to know of a GPU, and are told of its server. */
 export interface QuotaParameters {
   /** Blocks that the GPU runs in 5 ms when it is full, measured. For policies that count blocks. */
   maxBlocks: number;
+  /** Milliseconds: what a limit is a part of. For policies that count time. */
+  windowMs: number;
 }
 
-export const usualQuotaParameters: QuotaParameters = { maxBlocks: 10_000_000 };
+export const usualQuotaParameters: QuotaParameters = { maxBlocks: 10_000_000, windowMs: 40 };
+
+/** Two periods of the slowest policy that counts time, and what nobody waits for patiently. */
+export const windowBounds = { least: 10, most: 10_000 } as const;
 
 export interface QuotaSession {
   id: number;
@@ -31,6 +36,8 @@ export interface QuotaSession {
   shareRequest: number;
   /** Percent never exceeded. */
   shareLimit: number;
+  /** Percent of the SMs that its kernels run on; absent: all. */
+  sm?: number;
   /** Quota tokens used since the session began. */
   charged: bigint;
   /** What that was when the policy first had to do with it; absent: what it is now. */

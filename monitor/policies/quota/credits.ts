@@ -3,7 +3,8 @@
 import type { QuotaSession } from '../quota.js';
 import { sum, weightOf } from './owed.js';
 
-export const windowNs = 40e6;
+/** For so long after its last work one that is owed something is waited for. */
+export const awaitNs = 40e6;
 export const periodMs = 5;
 export const periodNs = periodMs * 1e6;
 /** How far anyone may be ahead, if it had the whole device: two periods, so that steps may be late. */
@@ -84,7 +85,7 @@ export function isStill({ still }: Entry): boolean {
 }
 
 /** Those who come, and those who have gone. */
-export function settle(entries: readonly Entry[], passed: number) {
+export function settle(entries: readonly Entry[], passed: number, windowNs: number) {
   const present = entries.filter((entry) => entry.present);
   for (const entry of entries) {
     if (!entry.present) {

@@ -63,7 +63,7 @@ interface Entry {
 
 export function dilu(
   version: 'paper' | 'corrected',
-  { maxBlocks }: QuotaParameters = usualQuotaParameters,
+  { maxBlocks }: Pick<QuotaParameters, 'maxBlocks'> = usualQuotaParameters,
 ): QuotaPolicy<DiluMemory> {
   return {
     name: `dilu-${version}`,

@@ -1,9 +1,15 @@
 // HAS-GPU's own quota tokens, to replay what it measured: one lets a session launch for a part of a
-// window of 40 ms of wall time. What its kernels take on the device is not looked at, so a session
+// window of wall time, of 40 ms there. What its kernels take on the device is not looked at, so a session
 // with few long launches is hardly slowed down. A session asks for one by launching without it.
-import type { QuotaInput, QuotaOutput, QuotaPolicy, QuotaSession } from '../quota.js';
+import {
+  type QuotaInput,
+  type QuotaOutput,
+  type QuotaParameters,
+  type QuotaPolicy,
+  type QuotaSession,
+  usualQuotaParameters,
+} from '../quota.js';
 
-const windowNs = 40_000_000n;
 /** Percent of the SMs that all sessions that hold a quota token have together. */
 const wholeGpu = 100;
 
@@ -20,8 +26,11 @@ export interface HostTimeMemory {
   readonly limits: ReadonlyMap<number, bigint>;
 }
 
-/** `sm`: percent of the SMs that each session runs on; with 100 one at a time holds a quota token. */
-export function hostTime(sm = wholeGpu): QuotaPolicy<HostTimeMemory> {
+/** Sessions hold quota tokens at the same time as long as their parts of the SMs add up to no more than all. */
+export function hostTime({
+  windowMs,
+}: Pick<QuotaParameters, 'windowMs'> = usualQuotaParameters): QuotaPolicy<HostTimeMemory> {
+  const windowNs = BigInt(windowMs) * 1_000_000n;
   return {
     name: 'host-time',
     summary:
@@ -29,7 +38,7 @@ export function hostTime(sm = wholeGpu): QuotaPolicy<HostTimeMemory> {
     unit: 'host-time',
     periodMs: 1,
     start: () => ({ quotaTokens: new Map(), limits: new Map() }),
-    step: (input) => step(input, sm),
+    step: (input) => step(input, windowNs),
   };
 }
 
@@ -41,7 +50,7 @@ interface Asking {
 
 function step(
   { now, sessions, memory }: QuotaInput<HostTimeMemory>,
-  sm: number,
+  windowNs: bigint,
 ): QuotaOutput<HostTimeMemory> {
   const quotaTokens = new Map<number, readonly QuotaToken[]>();
   const limits = new Map<number, bigint>();
@@ -54,41 +63,56 @@ function step(
     const limit = memory.limits.get(id) ?? charged;
     const runs = last !== undefined && last.until > now && charged < limit;
     limits.set(id, runs ? limit : charged);
-    if (runs) holding += sm;
+    if (runs) holding += smOf(session);
     else if (wants) {
       // It asks again: what is left of the last quota token is given back.
       if (last && last.until > now) mine = [...mine.slice(0, -1), { ...last, until: now }];
-      const used = usedOf(mine, now);
-      if (percent(shareLimit) - used > 0) {
-        asking.push({ session, used, need: percent(shareRequest) - used });
+      const used = usedOf(mine, now, windowNs);
+      if (percent(shareLimit, windowNs) - used > 0) {
+        asking.push({ session, used, need: percent(shareRequest, windowNs) - used });
       }
     }
     quotaTokens.set(id, mine);
   }
   for (const { session, need, used } of asking.sort(inTurn)) {
-    if (holding + sm > wholeGpu) break;
+    // Who has its turn is not passed by one that needs fewer SMs, or it would never have them.
+    if (holding + smOf(session) > wholeGpu) break;
     // A session without a request may still use what nobody needs: its quota token is of its limit then.
     const share = session.shareRequest > 0 ? session.shareRequest : session.shareLimit;
-    const length = BigInt(Math.round(need > 0 ? percent(share) : room(session, used, share)));
+    const length = BigInt(
+      Math.round(need > 0 ? percent(share, windowNs) : room(session, used, share, windowNs)),
+    );
     const { id, charged } = session;
-    quotaTokens.set(id, [...(quotaTokens.get(id) ?? []), { from: now, until: now + length }]);
+    quotaTokens.set(id, given(quotaTokens.get(id) ?? [], now, now + length));
     limits.set(id, charged + length);
-    holding += sm;
+    holding += smOf(session);
   }
   return { limits, memory: { quotaTokens, limits } };
 }
 
-/** A quota token beyond the request ends where the limit is reached. */
-function room({ shareLimit }: QuotaSession, used: number, share: number): number {
-  return Math.min(percent(share), percent(shareLimit) - used);
+/** Percent of the SMs that it runs on. */
+function smOf({ sm = wholeGpu }: QuotaSession): number {
+  return Math.min(wholeGpu, sm);
 }
 
-function percent(share: number): number {
+/** With one more; what follows another at once is one with it, or long windows would hold ever so many. */
+function given(before: readonly QuotaToken[], from: bigint, until: bigint): QuotaToken[] {
+  const last = before.at(-1);
+  if (last?.until !== from) return [...before, { from, until }];
+  return [...before.slice(0, -1), { from: last.from, until }];
+}
+
+/** A quota token beyond the request ends where the limit is reached. */
+function room({ shareLimit }: QuotaSession, used: number, share: number, windowNs: bigint): number {
+  return Math.min(percent(share, windowNs), percent(shareLimit, windowNs) - used);
+}
+
+function percent(share: number, windowNs: bigint): number {
   return (Number(windowNs) * share) / 100;
 }
 
 /** Nanoseconds of the window behind `now` in which it held a quota token. */
-function usedOf(quotaTokens: readonly QuotaToken[], now: bigint): number {
+function usedOf(quotaTokens: readonly QuotaToken[], now: bigint, windowNs: bigint): number {
   const begin = now - windowNs;
   let used = 0n;
   for (const { from, until } of quotaTokens) {

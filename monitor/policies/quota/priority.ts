@@ -1,10 +1,16 @@
 // As device-time, but what is not promised goes to latency-strict sessions first. Best-effort
 // sessions have what was promised to them and fill what is left.
+import type { QuotaParameters } from '../quota.js';
 import { strictFirst } from './owed.js';
 import { windows } from './windows.js';
 
-export const priority = windows({
-  name: 'priority',
-  summary: 'requests are kept, then latency-strict sessions come first and best-effort ones fill',
-  rank: strictFirst,
-});
+export const priority = (parameters?: Pick<QuotaParameters, 'windowMs'>) =>
+  windows(
+    {
+      name: 'priority',
+      summary:
+        'requests are kept, then latency-strict sessions come first and best-effort ones fill',
+      rank: strictFirst,
+    },
+    parameters,
+  );

@@ -4,9 +4,17 @@
 // furthest behind, so that the device never waits for the next step; whoever is further ahead is
 // held until the others have caught up. A long kernel is a large negative credit, paid back in the
 // same way. Limits are of wall time: a bucket that holds at most a window.
-import type { QuotaInput, QuotaOutput, QuotaPolicy, QuotaSession } from '../quota.js';
+import {
+  type QuotaInput,
+  type QuotaOutput,
+  type QuotaParameters,
+  type QuotaPolicy,
+  type QuotaSession,
+  usualQuotaParameters,
+} from '../quota.js';
 import {
   type Account,
+  awaitNs,
   balance,
   type Entry,
   isStill,
@@ -15,7 +23,6 @@ import {
   periodMs,
   periodNs,
   settle,
-  windowNs,
 } from './credits.js';
 import { afterRest, type Debts } from './debts.js';
 import { type Claim, fill, owedShares, type Ranking, sum, weightOf } from './owed.js';
@@ -61,7 +68,11 @@ export interface WindowsOptions {
   rank: Ranking;
 }
 
-export function windows({ name, summary, rank }: WindowsOptions): QuotaPolicy<WindowsMemory> {
+export function windows(
+  { name, summary, rank }: WindowsOptions,
+  { windowMs }: Pick<QuotaParameters, 'windowMs'> = usualQuotaParameters,
+): QuotaPolicy<WindowsMemory> {
+  const windowNs = windowMs * 1e6;
   return {
     name,
     summary,
@@ -76,13 +87,14 @@ export function windows({ name, summary, rank }: WindowsOptions): QuotaPolicy<Wi
       peak: 1,
       spare: 0,
     }),
-    step: (input) => step(input, rank),
+    step: (input) => step(input, rank, windowNs),
   };
 }
 
 function step(
   { now, sessions, ended = [], memory }: QuotaInput<WindowsMemory>,
   rank: Ranking,
+  windowNs: number,
 ): QuotaOutput<WindowsMemory> {
   const passed = memory.now === null ? 0 : Math.max(0, Number(now - memory.now));
   const debts = afterRest(memory.debts, passed, sessions.length);
@@ -92,16 +104,16 @@ function step(
     return entryOf(session, known, passed, known ? 0 : debts.take(session.tenant));
   });
   const use = deviceUse(entries, passed, memory);
-  divide(entries, passed, use, rank);
+  divide(entries, passed, use, rank, windowNs);
   foresee(entries, rank);
-  settle(entries, passed);
+  settle(entries, passed, windowNs);
   keepUp(entries);
   balance(entries);
   const limits = new Map<number, bigint | null>();
   const accounts = new Map<number, Account>();
   const present = entries.filter((entry) => entry.present);
   const moving = present.filter((entry) => !isStill(entry));
-  const start = headStart(moving.length > 0 ? moving : present);
+  const start = headStart(moving.length > 0 ? moving : present, windowNs);
   for (const entry of entries) {
     const { session, credit, level } = entry;
     const { id, charged, wants: wanted, shareLimit } = session;
@@ -157,7 +169,7 @@ function entryOf(
   const appetite = before + (Number(wants) - before) / appetitePeriods;
   const away = wants ? 0 : (known?.away ?? 0) + passed;
   const was = wants || known?.wanted === true;
-  const awaited = !was && known?.present === true && known.credit > 0 && away < windowNs;
+  const awaited = !was && known?.present === true && known.credit > 0 && away < awaitNs;
   return {
     session,
     known,
@@ -248,6 +260,7 @@ function divide(
   passed: number,
   { used, idle }: DeviceUse,
   rank: Ranking,
+  windowNs: number,
 ) {
   const amount = used + idle;
   const claims = entries.map((entry): Claim => {
@@ -268,7 +281,7 @@ function divide(
     entry.credit += (owed[index] ?? 0) - entry.used;
     const rate = Math.min(100, entry.session.shareLimit) / 100;
     entry.level = Math.min(
-      fullLevel(entry.session.shareLimit),
+      fullLevel(entry.session.shareLimit, windowNs),
       entry.level + rate * passed - entry.used,
     );
   });
@@ -299,7 +312,7 @@ function foresee(entries: readonly Entry[], rank: Ranking) {
  * from whoever is furthest behind; but all together may at least use the coming period, or the
  * device would stand idle while a long kernel is paid back.
  */
-function headStart(present: readonly Entry[]): number {
+function headStart(present: readonly Entry[], windowNs: number): number {
   const most = Math.max(
     0,
     ...present.filter(({ part }) => part > 0).map(({ credit, part }) => credit / part),
@@ -309,7 +322,8 @@ function headStart(present: readonly Entry[]): number {
     sum(
       present.map(({ credit, part, hard }) => Math.max(0, Math.min(hard, credit + part * start))),
     );
-  if (allowed(start) >= enoughNs || present.some(isStarved)) return start;
+  const starved = present.some((entry) => isStarved(entry, windowNs));
+  if (allowed(start) >= enoughNs || starved) return start;
   let [low, high] = [start, Math.abs(start) + leadNs];
   // If limits do not let them use that much, everyone may go to its limit.
   while (allowed(high) < enoughNs && high < 1e13) [low, high] = [high, 2 * high];
@@ -325,13 +339,16 @@ function headStart(present: readonly Entry[]): number {
  * It is owed about as much as its limit, so that it can never catch up, and loses some now because
  * kernels of others leave it no room. What is owed comes before a busy device.
  */
-function isStarved({ session: { shareLimit, wants }, credit, level, part }: Entry): boolean {
+function isStarved(
+  { session: { shareLimit, wants }, credit, level, part }: Entry,
+  windowNs: number,
+): boolean {
   if (!wants || shareLimit >= 100 || part * 100 < 0.97 * shareLimit) return false;
-  return credit > 0 && level >= fullLevel(shareLimit);
+  return credit > 0 && level >= fullLevel(shareLimit, windowNs);
 }
 
 /** The most that a bucket of wall time holds between two steps. */
-function fullLevel(shareLimit: number): number {
+function fullLevel(shareLimit: number, windowNs: number): number {
   return (Math.min(100, shareLimit) / 100) * (windowNs - periodNs);
 }
 

@@ -115,7 +115,10 @@ async function serveWith(values: ServeValues): Promise<number> {
       quota: {
         policy: values.quota,
         build: values.build,
-        parameters: values['max-blocks'].map((maxBlocks) => ({ maxBlocks })),
+        parameters: values['max-blocks'].map((maxBlocks) => ({
+          maxBlocks,
+          windowMs: values['quota-window'],
+        })),
       },
       gated: values.gate,
       measure: values.measure,

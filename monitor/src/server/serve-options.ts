@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { build as defaultBuild } from '../../../bin/paths.mjs';
 import { placementPolicies, queuePolicies, quotaPolicies } from '../../policies/index.js';
-import { usualQuotaParameters } from '../../policies/quota.js';
+import { usualQuotaParameters, windowBounds } from '../../policies/quota.js';
 import { type MemoryRule, parseMemoryRule } from '../devices/memory-rule.js';
 import { type Listen, parseListen } from '../network/listeners.js';
 import { logLevelOption, readyFileOption } from '../options/daemon.js';
@@ -286,6 +286,14 @@ export const serveOptions = {
     fallback: 'device-time',
     shown: 'device-time',
   } satisfies Option<string>,
+  'quota-window': {
+    env: 'OUTBOARD_QUOTA_WINDOW',
+    value: 'MS',
+    help: "milliseconds of which a session's limit of GPU time is a part, for the policies that count time: short ones make for even work, in long ones a session may use its part in one go",
+    parse: parseCount(windowBounds.least, windowBounds.most, 'milliseconds'),
+    fallback: usualQuotaParameters.windowMs,
+    shown: String(usualQuotaParameters.windowMs),
+  } satisfies Option<number>,
   gate: {
     env: 'OUTBOARD_GATE',
     value: 'kernels|copies|sets,...',

@@ -151,7 +151,7 @@ t.test('many that leave gaps are not taken for one that does not work', async (t
   ] as [number, ...number[]][]) {
     const kernel = () => (gap === 0.05 ? 0.05 : 0.01) * ms;
     const loads = requests.map((shareRequest, id) => ({ id, shareRequest, kernel }));
-    const device = new SimulatedDevice(deviceTime, loads, gap * ms);
+    const device = new SimulatedDevice(deviceTime(), loads, gap * ms);
     device.runUntil(4000 * ms);
     const had = requests.map((_, id) => device.received(id, 2000 * ms, 4000 * ms));
     const all = had.reduce((sum, one) => sum + one, 0);

@@ -111,6 +111,22 @@ t.test("HAS-GPU's vertical scaling arrives at the gate, up and down", async (t) 
   await leave();
 });
 
+t.test("windows of any length: a session's limit is a part of the server's own", async (t) => {
+  for (const windowMs of [10, 500]) {
+    const args = ['--quota-window', String(windowMs), '--servers-per-gpu', '1'];
+    const { pages, leave } = await begun(t, args, [30, 30]);
+    const [page] = pages as [QuotaPage];
+    t.equal(page.mode, 'device-time');
+    // Less the period it is in, which comes with each step.
+    await until(() => page.limit === BigInt(windowMs * 300_000));
+    t.equal(page.limit, BigInt(windowMs * 300_000));
+    await leave();
+  }
+  const wrong = Serving.launch(t, ['--quota-window', '9']);
+  t.equal(await wrong.exit, 2);
+  t.match(wrong.log, /quota-window.*9.*milliseconds from 10 to 10000/s);
+});
+
 t.test("RCKM's quota is in blocks, and of each GPU its own", async (t) => {
   const args = ['--gpus', '2', '--servers-per-gpu', '1', '--quota', 'dilu-corrected'];
   const blocks = ['--max-blocks', '100000,1000', '--placement', 'spread'];

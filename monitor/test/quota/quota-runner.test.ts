@@ -2,6 +2,7 @@
 import { pino } from 'pino';
 import t from 'tap';
 import { build } from '../../../bin/paths.mjs';
+import { usualQuotaParameters } from '../../policies/quota.js';
 import { MemoryPage, noLimit, type QuotaCounts } from '../../src/quota/page-view.js';
 import { Quota, type QuotaOptions } from '../../src/quota/quota.js';
 import { type QuotaReport, QuotaRunner } from '../../src/quota/runner.js';
@@ -263,7 +264,7 @@ t.test('one that cannot even be started is tried again', async (t) => {
 
 t.test('each GPU has a policy with its own parameters; one is for all', async (t) => {
   const limits = (...maxBlocks: number[]) => {
-    const parameters = maxBlocks.map((maxBlocks) => ({ maxBlocks }));
+    const parameters = maxBlocks.map((maxBlocks) => ({ ...usualQuotaParameters, maxBlocks }));
     const loop = new QuotaLoop('dilu-corrected', () => {}, parameters);
     return [0, 1].map((gpu) => {
       const page = new MemoryPage();

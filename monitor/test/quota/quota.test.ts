@@ -134,7 +134,7 @@ for (const longest of [2 * ms, 50 * ms]) {
   t.test(`any split, kernels to ${longest / ms} ms`, async (t) => {
     let most = 0;
     const run = fc.property(splits(longest), (loads) => {
-      const device = new SimulatedDevice(deviceTime, loads);
+      const device = new SimulatedDevice(deviceTime(), loads);
       device.runUntil(2.5 * second);
       const off = worst(device, owed(loads), 0.2 * second, 2.5 * second);
       most = Math.max(most, off);
@@ -153,7 +153,7 @@ t.test('half a second in one kernel is a debt, and paid back', async (t) => {
     { id: 1, shareRequest: 50, kernel: every(500 * ms) },
     { id: 2, shareRequest: 50, kernel: every(0.1 * ms) },
   ];
-  const device = new SimulatedDevice(deviceTime, loads);
+  const device = new SimulatedDevice(deviceTime(), loads);
   device.runUntil(20 * second);
   for (const id of [1, 2]) {
     t.ok(Math.abs(device.received(id, 0, 20 * second) - 50) < 2.6, `${id}: half of it`);
@@ -173,7 +173,7 @@ t.test('long kernels that are charged less than they take are no idle device', a
       { id: 1, shareRequest: 70, kernel: every(ms), counted },
       { id: 2, shareRequest: 30, kernel: every(length), counted },
     ];
-    const device = new SimulatedDevice(deviceTime, loads);
+    const device = new SimulatedDevice(deviceTime(), loads);
     device.runUntil(100 * length);
     const off = Math.abs(device.received(2, 0, 100 * length) - 30);
     t.ok(off <= 1, `${length / ms} ms: off by ${off} points, where a kernel is one`);
@@ -202,7 +202,7 @@ t.test('long kernels that are not what was predicted are one kernel off at most'
         { id: 1, shareRequest: 100 - share, kernel: every(ms) },
         { id: 2, shareRequest: share, kernel },
       ];
-      const device = new SimulatedDevice(deviceTime, loads);
+      const device = new SimulatedDevice(deviceTime(), loads);
       device.runUntil(2 * second + 100 * length);
       const off = spread(device, 2, share, length);
       t.ok(off <= 1, `${length / ms} ms, ${varies}: ${off.toFixed(2)} kernels`);
@@ -221,7 +221,7 @@ t.test('who rests for a moment finds its time not spent in one long kernel', asy
     },
     { id: 2, shareRequest: 50, kernel: every(500 * ms) },
   ];
-  const device = new SimulatedDevice(deviceTime, loads);
+  const device = new SimulatedDevice(deviceTime(), loads);
   device.runUntil(60 * second);
   const had = device.received(1, 10 * second, 60 * second);
   const both = had + device.received(2, 10 * second, 60 * second);
@@ -233,7 +233,7 @@ t.test('a session alone is never held', async (t) => {
   for (const kernel of [0.01 * ms, 1 * ms, 30 * ms]) {
     const one = { id: 1, shareRequest: 100, kernel: every(kernel) };
     const idle = { id: 2, shareRequest: 0, kernel: every(1), active: () => false };
-    const device = new SimulatedDevice(deviceTime, [one, idle]);
+    const device = new SimulatedDevice(deviceTime(), [one, idle]);
     device.runUntil(second);
     t.equal(device.held(1), 0);
     t.equal(device.received(1, 0, second), 100);
@@ -247,7 +247,7 @@ t.test('an idle share goes to others up to their limits, and comes back', async 
     { id: 2, shareRequest: 20, kernel: every(0.2 * ms) },
     { id: 3, shareRequest: 20, shareLimit: 30, kernel: every(0.2 * ms) },
   ];
-  const device = new SimulatedDevice(deviceTime, loads);
+  const device = new SimulatedDevice(deviceTime(), loads);
   device.runUntil(900 * ms);
   const about = (id: number, from: number, to: number, share: number) =>
     t.ok(Math.abs(device.received(id, from * ms, to * ms) - share) < 4, `${id}: ${share} %`);
@@ -265,7 +265,7 @@ t.test('an idle share goes to others up to their limits, and comes back', async 
 
 t.test('a change of share shows within one window', async (t) => {
   const loads = [1, 2].map((id) => ({ id, shareRequest: 50, kernel: every(0.2 * ms) }));
-  const device = new SimulatedDevice(deviceTime, loads);
+  const device = new SimulatedDevice(deviceTime(), loads);
   device.runUntil(500 * ms);
   device.setShare(1, 20, 100);
   device.setShare(2, 80, 100);
@@ -284,25 +284,47 @@ t.test('a change of share shows within one window', async (t) => {
 
 t.test('a limit holds over any time but for one window and one kernel', async (t) => {
   const length = fc.double({ min: 0, max: 1, noNaN: true });
-  const run = fc.property(fc.integer({ min: 1, max: 99 }), length, length, (limit, one, other) => {
+  const window = fc.constantFrom(10, 40, 250, 1000);
+  const percent = fc.integer({ min: 1, max: 99 });
+  const run = fc.property(window, percent, length, length, (windowMs, limit, one, other) => {
     const kernel = Math.round(0.01 * ms * 2000 ** one);
     const loads = [
       { id: 1, shareRequest: 0, shareLimit: limit, kernel: every(kernel) },
       { id: 2, shareRequest: 0, kernel: every(Math.round(0.01 * ms * 2000 ** other)) },
     ];
-    const device = new SimulatedDevice(deviceTime, loads.slice(0, one < 0.5 ? 1 : 2));
+    const policy = deviceTime({ windowMs });
+    const device = new SimulatedDevice(policy, loads.slice(0, one < 0.5 ? 1 : 2));
     device.runUntil(second);
     // What is used beyond the limit's line is bounded from its lowest point on.
     let lowest = 0;
     for (const { now, served } of device.samples) {
       const beyond = (served.get(1) ?? 0) - (limit / 100) * now;
       lowest = Math.min(lowest, beyond);
-      const most = (limit / 100) * 40 * ms + 2 * ms + 2 * kernel;
-      if (beyond - lowest > most) throw new Error(`${limit} %: ${beyond - lowest} over`);
+      const most = (limit / 100) * windowMs * ms + 2 * ms + 2 * kernel;
+      if (beyond - lowest > most)
+        throw new Error(`${limit} % of ${windowMs} ms: ${beyond - lowest} over`);
     }
   });
   t.doesNotThrow(() => fc.assert(run, { numRuns: 60, seed: 4 }));
 });
+
+t.test(
+  'in a long window a part of the time may be used in one go, in a short one not',
+  async (t) => {
+    // 60 ms of work after a rest of 340: 15 % of the time.
+    const bursts = (windowMs: number) => {
+      const active = (now: number) => now % (400 * ms) >= 340 * ms;
+      const loads = [{ id: 1, shareRequest: 0, shareLimit: 30, kernel: every(ms / 2), active }];
+      const device = new SimulatedDevice(deviceTime({ windowMs }), loads);
+      device.runUntil(2 * second);
+      return device.received(1, 1140 * ms, 1200 * ms);
+    };
+    t.ok(bursts(400) > 95, `${bursts(400)} percent of a burst in a window of 400 ms`);
+    // What it had saved in 40 ms, and then its part.
+    t.ok(bursts(40) < 60, `${bursts(40)} percent in one of 40`);
+    t.ok(bursts(10) < 40, `${bursts(10)} percent in one of 10`);
+  },
+);
 
 t.test('whatever is charged, everyone goes on', async (t) => {
   const of = fc.record({
@@ -313,7 +335,7 @@ t.test('whatever is charged, everyone goes on', async (t) => {
     strict: fc.boolean(),
   });
   const steps = fc.array(fc.array(of, { minLength: 1, maxLength: 8 }), { maxLength: 60 });
-  const run = fc.property(steps, fc.constantFrom(deviceTime, priority), (steps, policy) => {
+  const run = fc.property(steps, fc.constantFrom(deviceTime(), priority()), (steps, policy) => {
     let memory = policy.start();
     const charged = Array<bigint>(8).fill(10n ** 12n);
     const wanted = new Map<number, number>();
@@ -353,7 +375,7 @@ t.test('gaps between launches do not change shares', async (t) => {
     { id: 1, shareRequest: 80, kernel: every(0.01 * ms) },
     { id: 2, shareRequest: 20, kernel: every(0.01 * ms) },
   ];
-  const device = new SimulatedDevice(deviceTime, loads, 0.005 * ms);
+  const device = new SimulatedDevice(deviceTime(), loads, 0.005 * ms);
   device.runUntil(2 * second);
   const [one, two] = [1, 2].map((id) => device.received(id, second, 2 * second)) as [
     number,
@@ -369,7 +391,7 @@ t.test('who waits for its own results does not make the device wait', async (t) 
       { id: 1, shareRequest: 50, kernel: every(ms), gap: gap * ms },
       { id: 2, shareRequest: 50, kernel: every(0.5 * ms) },
     ];
-    const device = new SimulatedDevice(deviceTime, loads);
+    const device = new SimulatedDevice(deviceTime(), loads);
     device.runUntil(2 * second);
     const both = device.received(1, second, 2 * second) + device.received(2, second, 2 * second);
     t.ok(both > 97, `${both} %`);
@@ -384,7 +406,7 @@ t.test('priority: strict first, promises kept, the rest filled', async (t) => {
     return { id: 2, class: 'best-effort', shareRequest, kernel: every(0.2 * ms) };
   };
   const after = (loads: Load[]) => {
-    const device = new SimulatedDevice(priority, loads);
+    const device = new SimulatedDevice(priority(), loads);
     device.runUntil(2 * second);
     const off = worst(device, owed(loads, strictFirst), second, 2 * second);
     return { device, off, best: device.received(2, second, 2 * second) };
@@ -410,7 +432,7 @@ t.test('none: whoever launches more gets more', async (t) => {
 t.test(
   'a step changes nothing it was given, and the same step gives the same answer',
   async (t) => {
-    for (const policy of [deviceTime, priority] as QuotaPolicy<unknown>[]) {
+    for (const policy of [deviceTime(), priority()] as QuotaPolicy<unknown>[]) {
       let memory = policy.start();
       for (let step = 0; step < 20; step++) {
         const sessions = [1, 2, 3].map((id) => {
