@@ -1,13 +1,11 @@
 #include "call.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "cublas_calls.h"
 #include "door.h"
 #include "handle.h"
 #include "learnt.h"
-#include "setup/log.h"
 #include "status.h"
 
 // The words of a call and its scalars behind them.
@@ -66,7 +64,8 @@ static int unpack(const struct library_call *call, uint32_t mode, const uint64_t
 
 static struct remote_call remote(const struct cublas_handle *handle, uint32_t function,
                                  const uint64_t *words, uint32_t count) {
-  return (struct remote_call){.handle = handle->wire,
+  return (struct remote_call){.library = LIBRARY_CUBLAS,
+                              .handle = handle->wire,
                               .stream = handle->stream,
                               .function = function,
                               .mode = (uint32_t)handle->pointer_mode,
@@ -76,12 +75,8 @@ static struct remote_call remote(const struct cublas_handle *handle, uint32_t fu
 
 // The status of a call that the server has not answered.
 static int not_answered(CUresult result, uint32_t function) {
-  static _Atomic _Bool said;
-  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && !atomic_exchange(&said, 1))
-    log_warn(
-        "%s in a stream that is captured is not served: the program gets "
-        "CUBLAS_STATUS_NOT_SUPPORTED (said once). --libraries=guest captures calls of cuBLAS",
-        cublas_calls[function].name);
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    door_say_captured(cublas_calls[function].name);
   return status_of(result);
 }
 

@@ -14,6 +14,7 @@ static struct {
   CUresult (*get_current)(CUcontext *context);
   CUresult (*set_current)(CUcontext context);
   CUresult (*retain)(CUcontext *context, CUdevice device);
+  CUresult (*get_device)(CUdevice *device);
 } driver;
 
 static void in_child(void) { atomic_store(&child, 1); }
@@ -30,10 +31,12 @@ static void find(void) {
     *(void **)&driver.get_current = dlsym(library, "cuCtxGetCurrent");
     *(void **)&driver.set_current = dlsym(library, "cuCtxSetCurrent");
     *(void **)&driver.retain = dlsym(library, "cuDevicePrimaryCtxRetain");
+    *(void **)&driver.get_device = dlsym(library, "cuCtxGetDevice");
   }
   const CUuuid id = COMPANION_TABLE;
   const void *found = NULL;
-  const _Bool whole = driver.init && driver.get_current && driver.set_current && driver.retain;
+  const _Bool whole =
+      driver.init && driver.get_current && driver.set_current && driver.retain && driver.get_device;
   if (get_table && whole && get_table(&found, &id) == CUDA_SUCCESS) table = found;
   if (table && table->size < sizeof *table) table = NULL;
   if (!table)
@@ -58,4 +61,24 @@ CUresult door_context(void) {
   if (result || context) return result;
   result = driver.retain(&context, 0);
   return result ? result : driver.set_current(context);
+}
+
+int door_device(void) {
+  CUdevice device;
+  return !door() || driver.get_device(&device) ? -1 : device;
+}
+
+void door_say_unserved(void) {
+  log_error(
+      "the server has no cuBLAS for its sessions. Start it with `outboard serve --libraries auto`, "
+      "or run the program with --libraries=guest");
+}
+
+void door_say_captured(const char *function) {
+  static _Atomic _Bool said;
+  if (atomic_exchange(&said, 1)) return;
+  log_warn(
+      "%s in a stream that is captured is not served: the program gets "
+      "CUBLAS_STATUS_NOT_SUPPORTED (said once). --libraries=guest captures calls of cuBLAS",
+      function);
 }

@@ -13,5 +13,11 @@ const struct companion_table *door(void);
 CUresult door_context(void);
 // Whether this process was forked off one that has been here: nothing of it can be used.
 _Bool door_is_child(void);
+// Says in the log that the server has no library, and what to do.
+void door_say_unserved(void);
+// The device of the calling thread's current context; -1 where there is none.
+int door_device(void);
+// Says once that calls are not served in a stream that is captured.
+void door_say_captured(const char *function);
 
 #endif

@@ -9,33 +9,7 @@
 #include "setup/log.h"
 #include "status.h"
 
-#define HANDLE_MAGIC 0x737361626c627563ull
-
 enum { MATH_DEFAULT = 0, ATOMICS_NOT_ALLOWED = 0 };
-
-int status_of(CUresult result) {
-  switch (result) {
-    case CUDA_SUCCESS:
-      return STATUS_SUCCESS;
-    case CUDA_ERROR_NOT_INITIALIZED:
-    case CUDA_ERROR_DEINITIALIZED:
-    case CUDA_ERROR_INVALID_CONTEXT:
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-    case CUDA_ERROR_NO_DEVICE:
-    case CUDA_ERROR_SYSTEM_NOT_READY:
-      return STATUS_NOT_INITIALIZED;
-    case CUDA_ERROR_OUT_OF_MEMORY:
-      return STATUS_ALLOC_FAILED;
-    case CUDA_ERROR_INVALID_VALUE:
-    case CUDA_ERROR_INVALID_HANDLE:
-      return STATUS_INVALID_VALUE;
-    case CUDA_ERROR_NOT_SUPPORTED:
-    case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
-      return STATUS_NOT_SUPPORTED;
-    default:
-      return STATUS_EXECUTION_FAILED;
-  }
-}
 
 struct cublas_handle *handle_use(struct cublas_handle *handle) {
   // The lock may be one that another thread of the parent held.
@@ -51,11 +25,10 @@ void handle_used(struct cublas_handle *handle) { pthread_mutex_unlock(&handle->l
 static int begin(struct cublas_handle *handle) {
   CUresult result = door_context();
   if (!result) result = door()->remote_begin(&handle->wire, &handle->version);
-  if (result == CUDA_ERROR_NOT_SUPPORTED)
-    log_error(
-        "the server has no cuBLAS for its sessions. Start it with `outboard serve --libraries "
-        "auto`, or run the program with --libraries=guest");
-  if (result == CUDA_ERROR_NOT_SUPPORTED) return STATUS_NOT_INITIALIZED;
+  if (result == CUDA_ERROR_NOT_SUPPORTED) {
+    door_say_unserved();
+    return STATUS_NOT_INITIALIZED;
+  }
   if (result) return status_of(result);
   const int status = call_plain(handle, CUBLAS_cublasCreate_v2, NULL, 0, 1);
   if (!status) return status;

@@ -8,6 +8,8 @@
 #include "cuda_driver.h"
 #include "kernels/remote_call.h"
 
+#define HANDLE_MAGIC 0x737361626c627563ull
+
 // What was set and not sent, a bit each, in the order in which it has to be sent.
 enum { SET_STREAM = 1, SET_WORKSPACE = 2, SET_ATOMICS = 4, SET_MATH = 8, SET_SM_COUNT = 16 };
 
@@ -26,8 +28,5 @@ struct cublas_handle {
 // Returns the handle, locked; NULL for one that is none, or that a fork has taken from its process.
 struct cublas_handle *handle_use(struct cublas_handle *handle);
 void handle_used(struct cublas_handle *handle);
-
-// Returns what a program gets for an error of the driver.
-int status_of(CUresult result);
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef LIBRARIES_STATUS_H
 #define LIBRARIES_STATUS_H
 
+#include "cuda_driver.h"
+
 enum {
   STATUS_SUCCESS = 0,
   STATUS_NOT_INITIALIZED = 1,
@@ -14,5 +16,8 @@ enum {
   STATUS_NOT_SUPPORTED = 15,
   STATUS_LICENSE_ERROR = 16
 };
+
+// Returns what a program gets for an error of the driver.
+int status_of(CUresult result);
 
 #endif

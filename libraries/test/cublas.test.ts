@@ -1,48 +1,15 @@
 // cuBLAS whose calls travel whole, against NVIDIA's own: natively, with the real library in the
 // program, and with ours in its place.
-import { existsSync, readdirSync } from 'node:fs';
-import path from 'node:path';
 import t from 'tap';
-import { build, guestLibrary, softwareDevice } from '../../test/support/paths.js';
-import { counted, native, remoted, testProgram } from '../../test/support/program.js';
-import { startServer } from '../../test/support/server.js';
+import { counted, remoted, testProgram } from '../../test/support/program.js';
+import { natively, real, serve, skip, withBound, withOurs, withReal } from './support.js';
 
-/** NVIDIA's, as test/clients has it. */
-function realLibraries(): string | null {
-  const lib = path.join(build, 'clients', 'lib');
-  const pythons = existsSync(lib) ? readdirSync(lib) : [];
-  const folders = pythons.map((one) => path.join(lib, one, 'site-packages/nvidia/cu13/lib'));
-  return folders.find((folder) => existsSync(path.join(folder, 'libcublas.so.13'))) ?? null;
-}
-
-const real = realLibraries();
 const program = testProgram('cublas-calls');
-const skip = real === null && 'cuBLAS is not there: npm test installs it (build/clients)';
-const folders = (...all: string[]) => ({ LD_LIBRARY_PATH: all.join(':') });
-const guest = path.dirname(guestLibrary);
-// The real library has no machine code that the software device runs, and PTX for this.
-const capability = { SOFTWARE_DEVICE_COMPUTE_CAPABILITY: '13.0' };
-const few = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '1'];
-
-const withReal = (args: string[]) => ({ args, env: folders(guest, real ?? '') });
-const withOurs = (args: string[]) => ({ args, env: folders(path.join(build, 'libraries'), guest) });
-/** Real ones are where the program looks; ours are bound in their place. */
-const withBound = (args: string[]) => {
-  const LD_AUDIT = path.join(build, 'libraries', 'outboard-binding.so');
-  return { args, env: { ...folders(guest, real ?? ''), LD_AUDIT } };
-};
-const natively = (args: string[]) =>
-  native(program, {
-    args,
-    env: { ...folders(path.dirname(softwareDevice), real ?? ''), ...capability },
-  });
-const serve = (libraries: string, more: string[] = []) =>
-  startServer({ args: [...few, '--libraries', libraries, ...more], env: capability });
 
 t.test('results are the same, and cost less', { skip }, async (t) => {
   const server = await serve(real ?? '');
   t.teardown(() => server.stop());
-  const here = await natively(['few']);
+  const here = await natively(program, ['few']);
   t.equal(here.stdout, 'all as the processor has it\n', here.stderr);
   const own = await counted(program, server.address, withReal(['few']));
   t.equal(own.stdout, here.stdout, own.stderr);
@@ -62,7 +29,7 @@ t.test('results are the same, and cost less', { skip }, async (t) => {
 t.test('every function does what the real one does', { skip }, async (t) => {
   const server = await serve(real ?? '');
   t.teardown(() => server.stop());
-  const here = await natively(['all']);
+  const here = await natively(program, ['all']);
   t.match(here.stdout, /^460 functions$/m, here.stderr);
   const ours = await remoted(program, server.address, withOurs(['all']));
   t.same(ours.stdout.split('\n'), here.stdout.split('\n'), ours.stderr);
@@ -72,7 +39,7 @@ t.test('what is wrong is answered as the real one does', { skip }, async (t) => 
   // It has a second handle for a while.
   const server = await serve(real ?? '', ['--module-memory', '512M']);
   t.teardown(() => server.stop());
-  const here = await natively(['bad']);
+  const here = await natively(program, ['bad']);
   const ours = await remoted(program, server.address, withOurs(['bad']));
   // The real one also complains on standard output. That of the server does so in the server's log.
   const complains = (line: string) => line.startsWith(' **');
@@ -94,7 +61,7 @@ t.test('handles where processes, threads and captures meet them', { skip }, asyn
   const server = await serve(real ?? '', ['--sandbox', 'required']);
   t.teardown(() => server.stop());
   for (const how of ['fork', 'threads']) {
-    const here = await natively([how]);
+    const here = await natively(program, [how]);
     const ours = await remoted(program, server.address, withOurs([how]));
     // The software device goes on in a child, as no GPU does.
     const expected = here.stdout.replace('the child: 8', 'the child: 7');

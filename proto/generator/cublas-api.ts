@@ -266,3 +266,13 @@ export function numberCalls(calls: CublasCall[], recorded: Ids): Ids {
   for (const name of travelling) ids[name] ??= next++;
   return ids;
 }
+
+/** Functions of cuBLASLt that are served, by the list of them. */
+export function readCublasLtServed(file: string, text: string, facts: CublasFacts): string[] {
+  const { served } = (parseDocument(text).toJS() ?? {}) as { served?: unknown };
+  if (!Array.isArray(served)) throw new ApiError(`${file}:1: there must be a list: \`served:\``);
+  const symbols = facts.libraries['libcublasLt.so.13'] ?? [];
+  const unknown = served.find((name) => !symbols.includes(name));
+  if (unknown) throw new ApiError(`${file}: ${unknown} is no function of cuBLASLt`);
+  return served;
+}

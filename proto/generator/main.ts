@@ -4,7 +4,13 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Api, ApiError, readApi } from './api.js';
-import { type CublasApi, type CublasFacts, readCublasApi, readCublasFacts } from './cublas-api.js';
+import {
+  type CublasApi,
+  type CublasFacts,
+  readCublasApi,
+  readCublasFacts,
+  readCublasLtServed,
+} from './cublas-api.js';
 import { emitDriverSymbols, emitSymbolDocs, readSymbols } from './driver-symbols.js';
 import {
   emitCublasDocs,
@@ -89,13 +95,15 @@ function nvmlTexts(facts: NvmlFacts, api: NvmlApi): Map<string, string> {
 
 /** Those of cuBLAS and cuBLASLt. */
 function cublasTexts(facts: CublasFacts, api: CublasApi): Map<string, string> {
+  const list = 'proto/api-cublaslt.yaml';
+  const lt = readCublasLtServed(list, readFileSync(path.join(root, list), 'utf8'), facts);
   return new Map([
     ['proto/api-cublas/ids.json', emitIds(api.ids)],
     ['proto/generated/cublas_calls.h', emitCublasTable(api)],
     ['libraries/generated/cublas_hand.h', emitCublasHand(api)],
     ['libraries/generated/cublas_entries.c', emitCublasEntries(facts, api)],
-    ['libraries/generated/cublaslt_entries.c', emitCublasLtEntries(facts)],
-    ['docs/cublas-calls.md', emitCublasDocs(facts, api)],
+    ['libraries/generated/cublaslt_entries.c', emitCublasLtEntries(facts, lt)],
+    ['docs/cublas-calls.md', emitCublasDocs(facts, api, lt)],
   ]);
 }
 

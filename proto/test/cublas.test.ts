@@ -1,5 +1,6 @@
 // Descriptions of cuBLAS's calls that are wrong are refused, with file and line and words that help;
 // and what the true ones come to.
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { ApiError } from '../generator/api.js';
@@ -11,8 +12,9 @@ import {
   readCublasApi,
   readCublasFacts,
   readCublasFamily,
+  readCublasLtServed,
 } from '../generator/cublas-api.js';
-import { cublasSymbols, emitCublasEntries } from '../generator/emit-cublas.js';
+import { cublasSymbols, emitCublasEntries, emitCublasLtEntries } from '../generator/emit-cublas.js';
 import { root } from '../generator/main.js';
 
 const handle: [string, string] = ['cublasHandle_t', 'handle'];
@@ -127,4 +129,21 @@ t.test('every function that the libraries export is an entry point', async (t) =
     entries,
     api.calls.map(({ name }) => name),
   );
+});
+
+t.test('cuBLASLt has what is served by hand, and the rest as entry points', async (t) => {
+  const file = 'api-cublaslt.yaml';
+  const served = readCublasLtServed(
+    file,
+    readFileSync(path.join(root, 'proto', file), 'utf8'),
+    facts,
+  );
+  const symbols = cublasSymbols(facts, 'lt');
+  const text = emitCublasLtEntries(facts, served);
+  const unserved = symbols.filter((name) => text.includes(`__asm__("${name}")`));
+  t.same([...served, ...unserved].sort(), symbols);
+  t.throws(() => readCublasLtServed(file, 'served: [cublasLtGone]', facts), {
+    message: /api-cublaslt.yaml: cublasLtGone is no function of cuBLASLt/,
+  });
+  t.throws(() => readCublasLtServed(file, 'cublasLtMatmul', facts), { message: /must be a list/ });
 });

@@ -12,6 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// Which library: `library` of LibraryCall and LibraryAsk. What calls of the second one are is in
+// cublaslt_call.h.
+enum { LIBRARY_CUBLAS, LIBRARY_CUBLASLT };
+
 enum library_kind {
   LIBRARY_VALUE,
   LIBRARY_SCALAR,       // read in pointer mode

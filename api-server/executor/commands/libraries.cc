@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "commands/cublas_lt.h"
 #include "dispatch.h"
 #include "libraries/library_arguments.h"
 #include "session/loading.h"
@@ -18,7 +19,7 @@ namespace {
 
 // Of a call that the guest made as no guest of ours does.
 const char *why_malformed(uint32_t library, uint32_t function) {
-  if (library != 0) return "a call of a library that there is not";
+  if (library != LIBRARY_CUBLAS) return "a call of a library that there is not";
   if (function >= CUBLAS_CALL_COUNT) return "a call of a function that its library does not have";
   return nullptr;
 }
@@ -97,6 +98,7 @@ void create(Session &s, const wire_LibraryAsk &q) {
 
 void handle_LibraryAsk(Session &s, const wire_LibraryAsk &q, std::span<const uint8_t> bytes,
                        Starts<Work::kKernel> work) {
+  if (q.library == LIBRARY_CUBLASLT) return ask_cublas_lt(s, q, bytes, work);
   if (const char *why = why_malformed(q.library, q.function)) return s.violation(why);
   const uint64_t request = q.request.request;
   const uint32_t function = q.function;
@@ -140,6 +142,7 @@ void handle_LibraryAsk(Session &s, const wire_LibraryAsk &q, std::span<const uin
 
 void handle_LibraryCall(Session &s, const wire_LibraryCall &q, std::span<const uint8_t> bytes,
                         Starts<Work::kKernel> work) {
+  if (q.library == LIBRARY_CUBLASLT) return call_cublas_lt(s, q, bytes, work);
   if (const char *why = why_malformed(q.library, q.function)) return s.violation(why);
   const auto posted = [&](CUresult result) { s.posted(WIRE_LibraryCall, result); };
   const uint32_t function = q.function;

@@ -28,9 +28,10 @@ void *load(const std::string &folder, const char *name) {
 
 std::shared_ptr<const Cublas> Cublas::open(const std::string &folder) {
   // First, as the other finds it by its name then.
-  load(folder, "libcublasLt.so.13");
+  void *lt = load(folder, "libcublasLt.so.13");
   void *library = load(folder, "libcublas.so.13");
   std::shared_ptr<Cublas> cublas(new Cublas);
+  if (!cublas->lt_.open(lt)) throw Error("OB_LIBRARIES", "libcublasLt.so.13 there is not NVIDIA's");
   for (uint32_t i = 0; i < CUBLAS_CALL_COUNT; i++)
     cublas->functions_[i] = dlsym(library, cublas_calls[i].name);
   *reinterpret_cast<void **>(&cublas->set_pointer_mode_) =

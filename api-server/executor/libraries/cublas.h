@@ -10,6 +10,7 @@
 
 #include "cublas_calls.h"
 #include "gate/gate.h"
+#include "libraries/cublas_lt.h"
 
 namespace outboard {
 
@@ -30,6 +31,8 @@ class Cublas {
 
   // 130002 is 13.0.2.
   int version() const { return version_; }
+  // The library beneath it.
+  const CublasLt &lt() const { return lt_; }
   // Whether this release has the function.
   bool has(uint32_t function) const { return functions_[function] != nullptr; }
 
@@ -56,6 +59,7 @@ class Cublas {
   void *functions_[CUBLAS_CALL_COUNT] = {};
   int (*set_pointer_mode_)(void *, int) = nullptr;
   int version_ = 0;
+  CublasLt lt_;
 };
 
 // A handle of a session: what stands behind one that its guest minted.

@@ -2,16 +2,9 @@
 
 #include <cstring>
 
+#include "libraries/sane.h"
+
 namespace outboard {
-
-namespace {
-
-// Larger than any memory, and so small that products of two, and their sums, have no end.
-constexpr int64_t kMost = int64_t{1} << 46;
-
-bool is_sane(int64_t value) { return value >= -kMost && value <= kMost; }
-
-}  // namespace
 
 const char *LibraryArguments::decode(const library_call &call, uint32_t mode,
                                      std::span<const uint8_t> bytes) {
@@ -51,7 +44,7 @@ int64_t LibraryArguments::length(const library_length &length) const {
     return place < 0 ? 0 : static_cast<int64_t>(words_[place]);
   };
   const int64_t first = value(length.first), second = value(length.second);
-  return is_sane(first) && is_sane(second) ? first + second + length.plus : kMost + 1;
+  return is_sane(first) && is_sane(second) ? first + second + length.plus : kSaneMost + 1;
 }
 
 bool LibraryArguments::reaches(const library_argument &argument, uint64_t address,

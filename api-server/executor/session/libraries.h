@@ -2,7 +2,10 @@
 // calls have cost. It belongs to the leader, unless it says otherwise.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <unordered_map>
 
 #include "base/handles.h"
@@ -21,8 +24,8 @@ class Libraries {
 
   // Whether the guest may give a new handle that number.
   bool can_mint(uint64_t handle) const { return handles_.can_mint(handle); }
-  // Whether it has none.
-  bool empty() const { return count_ == 0; }
+  // Whether it has none, nor anything else that only this machine's libraries know.
+  bool empty() const { return count_ == 0 && algos_.empty(); }
   // Whether it may have one more.
   bool has_room() const;
   void keep(uint64_t handle, std::shared_ptr<CublasHandle> object);
@@ -32,6 +35,15 @@ class Libraries {
 
   // Returns the entry of what such a call costs.
   KernelCost *cost_of(uint32_t function, const LibraryArguments &arguments);
+  KernelCost *cost_of(const LtArguments &arguments);
+
+  // Returns the handle of cuBLASLt, which serves all that the guest has; made when it is first
+  // needed. nullptr: `status` says why. May block; any thread.
+  void *lt_handle(int *status);
+  // The same if there is one. Any thread.
+  void *lt_handle_there() const { return lt_handle_.load(std::memory_order_acquire); }
+  // Algorithms of cuBLASLt that the session was given. Any thread.
+  LtAlgos &algos() { return algos_; }
 
   // Ends all handles. No work is under way, and nobody uses any.
   void release();
@@ -42,6 +54,10 @@ class Libraries {
   HandleTable<std::shared_ptr<CublasHandle>, WIRE_KIND_LIBRARY> handles_;
   size_t count_ = 0;
   std::unordered_map<uint64_t, KernelCost *> costs_;
+  std::unordered_map<std::string, KernelCost *> lt_costs_;
+  LtAlgos algos_;
+  std::mutex lt_mutex_;
+  std::atomic<void *> lt_handle_ = nullptr;
 };
 
 }  // namespace outboard

@@ -294,7 +294,10 @@ corpus = {
                frame("LibraryAsk", "QIIQQII", 1, 0, 78, handle(15, 1), STREAM, 0, 0) +
                frame("LibraryAsk", "QIIQQIIQ", 2, 0, 278, handle(15, 1), STREAM, 0, 8, 0) +
                frame("LibraryCall", "IIQQII", 0, 138, handle(15, 1), STREAM, 0, 0) + synchronize(3),
-    "library-unknown": frame("LibraryCall", "IIQQII", 1, 0, handle(15, 1), 0, 0, 0),
+    "library-lt": map_() + stream +
+                  frame("LibraryAsk", "QIIQQII7Q", 1, 1, 4, 0, STREAM, 0, 56, 68, 0, 0, 0, 0, 0, 4) +
+                  frame("LibraryCall", "IIQQII", 1, 0, 0, STREAM, 0, 0) + synchronize(3),
+    "library-unknown": frame("LibraryCall", "IIQQII", 2, 0, handle(15, 1), 0, 0, 0),
     "library-function": frame("LibraryCall", "IIQQII", 0, 1 << 20, handle(15, 1), 0, 0, 0),
     "truncated-upload": map_() + upload(WINDOW, b"y" * 5000)[:3000],
     "truncated-frame": synchronize(1)[:9],

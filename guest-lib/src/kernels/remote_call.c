@@ -4,6 +4,7 @@
 
 #include "guest_calls.h"
 #include "kernels/library.h"
+#include "library_call.h"
 #include "memory/host_memory.h"
 #include "session/context.h"
 #include "session/handle.h"
@@ -14,9 +15,6 @@
 #include "wire/batch.h"
 #include "wire/enter.h"
 #include "wire/order.h"
-
-// The first library, and the only one, that travels.
-enum { LIBRARY_CUBLAS };
 
 // As guest_enter, for what is no call of the driver.
 static CUresult enter(void) {
@@ -49,7 +47,7 @@ static CUresult ask(struct session *session, const struct remote_call *call, uin
   struct wire_LibraryAsk *frame = batch_ask(
       session, WIRE_LibraryAsk, sizeof(struct wire_LibraryAsk) + wire_round_up(call->size), answer);
   if (!frame) return guest_lost();
-  frame->library = LIBRARY_CUBLAS;
+  frame->library = call->library;
   frame->function = call->function;
   frame->handle = call->handle;
   frame->stream = stream;
@@ -82,7 +80,7 @@ CUresult remote_call(const struct remote_call *call, struct remote_answer *answe
   if (result) return result;
   uint64_t stream;
   if (call->size > REMOTE_ARGUMENTS_MAX) return CUDA_ERROR_INVALID_VALUE;
-  result = handle_check(WIRE_KIND_LIBRARY, call->handle);
+  if (call->library != LIBRARY_CUBLASLT) result = handle_check(WIRE_KIND_LIBRARY, call->handle);
   if (!result) result = stream_for_work(call->stream, 0, &stream);
   // The stream and the handle must be of one device.
   if (!result) result = session_mixed_error();
@@ -99,7 +97,7 @@ CUresult remote_call(const struct remote_call *call, struct remote_answer *answe
   answer_init(&asked);
   const _Bool handed_over = pages_hand_over(session);
   result = answer ? ask(session, call, stream, &asked)
-                  : put_LibraryCall(session, LIBRARY_CUBLAS, call->function, call->handle, stream,
+                  : put_LibraryCall(session, call->library, call->function, call->handle, stream,
                                     call->mode, call->arguments, call->size);
   if (handed_over) pages_handed_over();
   if (result) return stream_leave_room(result);

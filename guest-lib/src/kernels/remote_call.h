@@ -9,15 +9,16 @@
 #include "cuda_driver.h"
 
 struct remote_call {
-  uint64_t handle;        // of remote_begin
+  uint32_t library;       // LIBRARY_CUBLAS, ...
+  uint64_t handle;        // of remote_begin; 0: LIBRARY_CUBLASLT has none
   CUstream stream;        // that its work is put on
-  uint32_t function;      // as in proto/generated/cublas_calls.h
+  uint32_t function;      // as in proto/generated/cublas_calls.h, or cublaslt_call.h
   uint32_t mode;          // enum library_mode
-  const void *arguments;  // as proto/wire/library_call.h says, aligned to 8
+  const void *arguments;  // as proto/wire/library_call.h or cublaslt_call.h says, aligned to 8
   uint32_t size;          // bytes of them: a multiple of 8, at most REMOTE_ARGUMENTS_MAX
 };
 
-enum { REMOTE_ARGUMENTS_MAX = 1024, REMOTE_RESULTS_MAX = 512 };
+enum { REMOTE_ARGUMENTS_MAX = 1024, REMOTE_RESULTS_MAX = 6400 };
 
 struct remote_answer {
   int32_t status;  // of the library

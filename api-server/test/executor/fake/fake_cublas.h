@@ -3,7 +3,8 @@
 
 #include "cuda_driver.h"
 
-// What cublasSscal_v2 of that many numbers does; its status.
+// What cublasSscal_v2 of that many numbers does, and what cublasLtMatmul of that many rows; its
+// status.
 using FakeCublasWork = int (*)(CUstream stream, int n);
 
 struct FakeCublas {
@@ -12,4 +13,6 @@ struct FakeCublas {
   int (*live)();
   // As many of the next handles cannot be made.
   void (*refuse)(int count);
+  // Handles of cuBLASLt that there are.
+  int (*lt_live)();
 };

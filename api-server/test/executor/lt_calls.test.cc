@@ -1,0 +1,189 @@
+// Calls of cuBLASLt that sessions make, with a library whose work the tests do.
+#include <dlfcn.h>
+
+#include "check.h"
+#include "cublaslt_call.h"
+#include "fake_cublas.h"
+#include "library_call.h"
+#include "world.h"
+
+using namespace outboard;
+
+namespace {
+
+using Words = std::vector<uint64_t>;
+
+const FakeCublas &cublas() {
+  void *library = dlopen(FAKE_LIBRARIES "/libcublasLt.so.13", RTLD_NOW | RTLD_LOCAL);
+  if (!library) fail(__FILE__, __LINE__, dlerror());
+  return *static_cast<const FakeCublas *>(dlsym(library, "fake_cublas"));
+}
+
+struct LtWorld : World {
+  static WorldOptions prepared(WorldOptions options) {
+    World::libraries = FAKE_LIBRARIES;
+    return options;
+  }
+  explicit LtWorld(WorldOptions options = {}) : World(prepared(std::move(options))) {
+    guest.map(base(), WIRE_GRANULE);
+    cublas().set_work([](CUstream, int rows) { return rows == 8 ? 0 : 14; });
+  }
+
+  int ask(uint32_t function, const Words &words, Words *results = nullptr) {
+    const uint64_t request =
+        guest.ask(WIRE_LibraryAsk, filled<wire_LibraryAsk>(function, words), bytes(words));
+    const Answer answer = guest.wait(request);
+    CHECK_EQUAL(answer.reply.result, CUDA_SUCCESS);
+    const auto &reply = answer.frame.as<wire_LibraryAsk_reply>();
+    if (results) {
+      results->resize(reply.results_size / 8);
+      memcpy(results->data(), answer.frame.tail<wire_LibraryAsk_reply>(reply.results_size).data(),
+             reply.results_size);
+    }
+    return reply.status;
+  }
+  void post(uint32_t function, const Words &words) {
+    guest.put(WIRE_LibraryCall, filled<wire_LibraryCall>(function, words), bytes(words));
+  }
+
+  // A product of as many rows as that, whose matrices begin there.
+  static Words product(int rows, uint64_t at = base(), const Words &algo = {}) {
+    lt_matmul m{};
+    m.flags = LT_D_IS_LIKE_C | (algo.empty() ? 0 : LT_HAS_ALGO);
+    m.a = m.b = m.c = m.d = at;
+    Words words(sizeof m / 8);
+    memcpy(words.data(), &m, sizeof m);
+    words.insert(words.end(), algo.begin(), algo.end());
+    words.push_back(1);
+    words.push_back(68);
+    for (int i = 0; i < 3; i++) {
+      const auto n = static_cast<uint64_t>(rows);
+      const Words layout = {0b11100, n, n, n};
+      words.insert(words.end(), layout.begin(), layout.end());
+    }
+    return words;
+  }
+  static Words question() {
+    Words words = {2, 1, 68};
+    for (int i = 0; i < 4; i++) words.insert(words.end(), {0b11100, 8, 8, 8});
+    words.push_back(0);
+    return words;
+  }
+
+ private:
+  static std::string bytes(const Words &words) {
+    return {reinterpret_cast<const char *>(words.data()), words.size() * 8};
+  }
+  template <class Command>
+  static Command filled(uint32_t function, const Words &words) {
+    Command command{};
+    command.library = LIBRARY_CUBLASLT;
+    command.function = function;
+    command.arguments_size = static_cast<uint32_t>(words.size() * 8);
+    return command;
+  }
+};
+
+}  // namespace
+
+TEST(a_product_is_asked_and_then_posted) {
+  {
+    LtWorld w;
+    CHECK_EQUAL(cublas().lt_live(), 0);
+    CHECK_EQUAL(w.ask(LT_MATMUL, w.product(8)), 0);
+    CHECK_EQUAL(w.ask(LT_MATMUL, w.product(4)), 14);
+    CHECK_EQUAL(cublas().lt_live(), 1);
+    w.post(LT_MATMUL, w.product(8));
+    CHECK_EQUAL(w.guest.synchronize().async, CUDA_SUCCESS);
+    w.post(LT_MATMUL, w.product(4));
+    CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
+  }
+  CHECK_EQUAL(cublas().lt_live(), 0);
+}
+
+TEST(one_that_was_never_asked_is_not_carried_out) {
+  LtWorld w;
+  w.post(LT_MATMUL, w.product(8));
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_NOT_SUPPORTED);
+}
+
+TEST(algorithms_are_those_that_the_library_gave) {
+  LtWorld w;
+  // The fake library ends the process where it gets any other.
+  const Words none = {1, 2, 3, 4, 5, 6, 7, 8};
+  CHECK_EQUAL(w.ask(LT_MATMUL, w.product(8, w.base(), none)), 7);
+  Words results;
+  CHECK_EQUAL(w.ask(LT_HEURISTIC, w.question(), &results), 0);
+  CHECK_EQUAL(results.size(), 1 + 2 * sizeof(lt_result) / 8);
+  CHECK_EQUAL(results[0], 2u);
+  Words algo(results.begin() + 1, results.begin() + 9);
+  CHECK_EQUAL(w.ask(LT_MATMUL, w.product(8, w.base(), algo)), 0);
+  w.post(LT_MATMUL, w.product(8, w.base(), algo));
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_SUCCESS);
+  // As it becomes where an attribute is set, and not as the guest makes it.
+  Words set = algo;
+  set.insert(set.end(), {1, 4, 5});
+  CHECK_EQUAL(w.ask(LT_ALGO_CONFIG_SET, set, &results), 0);
+  CHECK_EQUAL(w.ask(LT_MATMUL, w.product(8, w.base(), results)), 0);
+  results[3]++;
+  CHECK_EQUAL(w.ask(LT_MATMUL, w.product(8, w.base(), results)), 7);
+  Words ends = none;
+  ends.insert(ends.end(), {0, 4});
+  CHECK_EQUAL(w.ask(LT_ALGO_CAP, ends), 7);
+  CHECK(!w.session->libraries().empty());
+}
+
+TEST(there_is_an_end_to_algorithms) {
+  LtWorld w;
+  int status = 0;
+  Words init = {68, 0, 0, 0, 0, 0, 0};
+  for (; init[6] < 20000 && status == 0; init[6]++) status = w.ask(LT_ALGO_INIT, init);
+  CHECK_EQUAL(status, 3);
+  CHECK_EQUAL(init[6], 16385u);
+  // Those that there are stay.
+  init[6] = 5;
+  CHECK_EQUAL(w.ask(LT_ALGO_INIT, init), 0);
+}
+
+TEST(answers_have_what_was_asked_for) {
+  LtWorld w;
+  Words results;
+  CHECK_EQUAL(w.ask(LT_ALGO_IDS, {68, 0, 0, 0, 0, 0, 3}, &results), 0);
+  CHECK_EQUAL(results[0], 3u);
+  Words algo;
+  CHECK_EQUAL(w.ask(LT_ALGO_INIT, {68, 0, 0, 0, 0, 0, 3}, &algo), 0);
+  CHECK_EQUAL(algo.size(), 8u);
+  Words cap = algo;
+  cap.insert(cap.end(), {0, 0});
+  CHECK_EQUAL(w.ask(LT_ALGO_CAP, cap, &results), 0);
+  CHECK_EQUAL(results[0], 4u);
+  cap[9] = 3;
+  CHECK_EQUAL(w.ask(LT_ALGO_CAP, cap, &results), 7);
+  CHECK(results.empty());
+  // An attribute that this machine's release does not have.
+  Words strange = w.product(8);
+  strange[sizeof(lt_matmul) / 8] = 1 | uint64_t{1} << 33;
+  strange.insert(strange.begin() + sizeof(lt_matmul) / 8 + 2, 1);
+  CHECK_EQUAL(w.ask(LT_MATMUL, strange), 7);
+}
+
+TEST(memory_that_is_not_the_guests_is_refused) {
+  LtWorld w;
+  CHECK_EQUAL(w.ask(LT_MATMUL, w.product(8, w.base() + WIRE_GRANULE - 4)), 7);
+  CHECK_EQUAL(w.ask(LT_MATMUL, w.product(8)), 0);
+  w.post(LT_MATMUL, w.product(8, w.base() + WIRE_GRANULE - 4));
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST(what_no_guest_of_ours_sends_ends_the_session) {
+  {
+    LtWorld w;
+    w.post(LT_HEURISTIC, w.question());
+    w.expect_violation("that has results was posted");
+  }
+  {
+    LtWorld w;
+    w.post(LT_MATMUL, {1, 2, 3});
+    w.expect_violation("malformed LibraryCall: it has fewer arguments than its function");
+  }
+}

@@ -1,0 +1,59 @@
+#include "lt_call.h"
+
+#include "door.h"
+#include "library_call.h"
+#include "lt_memo.h"
+#include "status.h"
+
+void lt_begin(struct lt_words *words, enum lt_function function) {
+  words->count = 0;
+  words->key.value = 0;
+  // Another device may do otherwise.
+  learnt_add(&words->key, (uint64_t)function << 32 | (uint32_t)door_device());
+}
+
+static CUresult send(enum lt_function function, const struct lt_words *words, CUstream stream,
+                     struct remote_answer *answer) {
+  const struct remote_call call = {.library = LIBRARY_CUBLASLT,
+                                   .stream = stream,
+                                   .function = function,
+                                   .mode = LIBRARY_MODE_HOST,
+                                   .arguments = words->words,
+                                   .size = words->count * 8};
+  if (!door() || door_is_child()) return CUDA_ERROR_NOT_INITIALIZED;
+  CUresult result = door()->remote_call(&call, answer);
+  // A thread that has made no call of the CUDA runtime yet has no context until it makes one.
+  if (result != CUDA_ERROR_INVALID_CONTEXT || door_device() >= 0 || door_context()) return result;
+  return door()->remote_call(&call, answer);
+}
+
+static int not_answered(const char *name, CUresult result) {
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) door_say_captured(name);
+  return status_of(result);
+}
+
+int lt_start(const char *name, enum lt_function function, const struct lt_words *words,
+             CUstream stream) {
+  if (learnt(words->key)) return not_answered(name, send(function, words, stream, NULL));
+  struct remote_answer answer;
+  const CUresult result = send(function, words, stream, &answer);
+  if (result) return not_answered(name, result);
+  if (!answer.status) learn(words->key);
+  return answer.status;
+}
+
+// What will be the same the next time.
+static _Bool lasts(int status) {
+  return status == STATUS_SUCCESS || status == STATUS_INVALID_VALUE ||
+         status == STATUS_NOT_SUPPORTED || status == STATUS_ARCH_MISMATCH;
+}
+
+int lt_ask(const char *name, enum lt_function function, const struct lt_words *words,
+           struct remote_answer *answer) {
+  if (lt_recall(words->key, answer)) return answer->status;
+  // No work comes of it, so it is of no stream.
+  const CUresult result = send(function, words, NULL, answer);
+  if (result) return not_answered(name, result);
+  if (lasts(answer->status)) lt_remember(words->key, answer);
+  return answer->status;
+}

@@ -1,0 +1,25 @@
+#include "status.h"
+
+int status_of(CUresult result) {
+  switch (result) {
+    case CUDA_SUCCESS:
+      return STATUS_SUCCESS;
+    case CUDA_ERROR_NOT_INITIALIZED:
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_NO_DEVICE:
+    case CUDA_ERROR_SYSTEM_NOT_READY:
+      return STATUS_NOT_INITIALIZED;
+    case CUDA_ERROR_OUT_OF_MEMORY:
+      return STATUS_ALLOC_FAILED;
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_INVALID_HANDLE:
+      return STATUS_INVALID_VALUE;
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+      return STATUS_NOT_SUPPORTED;
+    default:
+      return STATUS_EXECUTION_FAILED;
+  }
+}
