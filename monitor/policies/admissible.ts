@@ -29,13 +29,14 @@ export function admissible(
 ): Inadmissible | null {
   const usable = gpus.filter((gpu) => gpu.free.length > 0 && allows(request, gpu));
   const { gpus: wanted, shareRequest, shareLimit } = request;
-  const memories = usable.map(({ memory }) => memory).sort((a, b) => compare(b, a));
-  const largest = {
-    gpus: usable.length,
-    memory: memories[Math.min(wanted, memories.length) - 1] ?? 0n,
-    share: promisable(parameters) / 1000,
+  const no = (reason: Inadmissible['reason']) => {
+    const memories = usable.map(({ memory }) => memory).sort((a, b) => compare(b, a));
+    const memory = memories[Math.min(wanted, memories.length) - 1] ?? 0n;
+    return {
+      reason,
+      largest: { gpus: usable.length, memory, share: promisable(parameters) / 1000 },
+    };
   };
-  const no = (reason: Inadmissible['reason']) => ({ reason, largest });
   if (usable.length === 0) return no('allowed');
   if (wanted < 1 || wanted > usable.length) return no('gpus');
   const fitting = usable.filter(({ memory, usual }) => (request.memory ?? usual) <= memory);

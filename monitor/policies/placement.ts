@@ -18,6 +18,8 @@ export interface PlacementPolicy {
   summary: string;
   /** Whether it holds sums of limits to gamma; absent: only sums of requests are bounded. */
   boundsLimits?: true;
+  /** Whether it goes by what runs on GPUs without a free slot, too; absent: it need not be shown them. */
+  seesFull?: true;
   /** For a request of one GPU; `placeAll` makes one of several out of these. */
   place(
     state: ServerState,
@@ -67,5 +69,7 @@ function taken(gpu: GpuState, request: SessionRequest, { slot, memory }: Placeme
   const promised = { memory, used: 0n, shareRequest, shareLimit };
   const session = { id: 0, group: 0, tenant, name, class: kind, slot, ...promised, started: 0 };
   const { sessions, reserved } = gpu;
-  return { ...gpu, free: [], reserved: reserved + memory, sessions: [...sessions, session] };
+  // The sums that somebody may keep are of the others.
+  const { promised: _, ...rest } = gpu;
+  return { ...rest, free: [], reserved: reserved + memory, sessions: [...sessions, session] };
 }

@@ -62,6 +62,14 @@ export interface GpuState {
   free: readonly boolean[];
   /** Those included whose guest has not connected for them yet. */
   sessions: readonly SessionState[];
+  /** Sums of their shares, where somebody keeps them; absent: they are added up when they are needed. */
+  promised?: ShareSums;
+}
+
+/** In thousandths of a percent, whole numbers: sums of them are exact. */
+export interface ShareSums {
+  readonly requests: number;
+  readonly limits: number;
 }
 
 export interface QueuedState {

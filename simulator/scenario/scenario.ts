@@ -6,20 +6,41 @@ import { placementPolicies, queuePolicies } from '../../monitor/policies/index.j
 import type { PlacementParameters } from '../../monitor/policies/placement.js';
 import type { SessionClass } from '../../monitor/policies/state.js';
 import { formatExactBytes, parseBytes } from '../../monitor/src/options/values.js';
+import { type AzureFormat, azureFormats } from '../traces/azure.js';
 
-/** Sessions of one program that come at random. */
-export interface Kind {
-  name: string;
+/** What a session asks for. */
+export interface Wants {
   tenant: string;
   class: SessionClass;
   /** Bytes; null: it does not say. */
   memory: bigint | null;
   share: { request: number; limit: number };
+}
+
+/** Sessions of one program that come at random. */
+export interface Kind extends Wants {
+  name: string;
+  /** Of so many programs, the second half as often called as the first, the third a third as often, and so on. */
+  functions: number;
   perHour: number;
   /** Seconds that half of them are shorter than, and how much longer the longest are. */
   seconds: number;
   spread: number;
   /** Seconds after which one that waits leaves; null: never. */
+  patience: number | null;
+}
+
+/** Calls of a published trace, each a session. */
+export interface Trace extends Wants {
+  format: AzureFormat;
+  /** Paths. */
+  file: string;
+  durations: string | null;
+  /** At most so many functions of it. */
+  functions: number;
+  /** Where it does not say how long a call takes. */
+  seconds: number;
+  tokens: { context: number; generated: number };
   patience: number | null;
 }
 
@@ -40,6 +61,7 @@ export interface Scenario {
   kinds: readonly Kind[];
   /** Path of a server's log; null: there is none. */
   log: string | null;
+  trace: Trace | null;
 }
 
 export class ScenarioError extends Error {}
@@ -70,8 +92,9 @@ export function parseScenario(text: string, file: string): Scenario {
   const kinds = top
     .list('sessions', [])
     .map((one, at) => kindOf(new Fields(one, file, `sessions[${at}]`)));
-  if (log === null && kinds.length === 0) {
-    throw new ScenarioError(`${file}: nobody comes: give \`log\`, \`sessions\` or both`);
+  const trace = top.has('trace') ? traceOf(top.fields('trace'), path.dirname(file)) : null;
+  if (log === null && trace === null && kinds.length === 0) {
+    throw new ScenarioError(`${file}: nobody comes: give \`log\`, \`trace\` or \`sessions\``);
   }
   const gain = top.number('sharingGain', null, 1, 100);
   const scenario: Scenario = {
@@ -95,13 +118,14 @@ export function parseScenario(text: string, file: string): Scenario {
     seed: top.number('seed', 1, 0, 2 ** 32 - 1) ?? 1,
     kinds,
     log: log === null ? null : path.resolve(path.dirname(file), log),
+    trace,
   };
   gpus.end();
   top.end();
   return scenario;
 }
 
-function kindOf(fields: Fields): Kind {
+function wantsOf(fields: Fields): Wants {
   const text = fields.text('share', '0:100') ?? '';
   const share = /^(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$/.exec(text);
   const [request, limit] = [Number(share?.[1]), Number(share?.[2])];
@@ -112,12 +136,45 @@ function kindOf(fields: Fields): Kind {
   if (its !== 'latency-strict' && its !== 'best-effort') {
     throw fields.wrong('class', its, 'latency-strict or best-effort');
   }
-  const kind: Kind = {
-    name: fields.text('name', undefined) ?? '',
+  return {
     tenant: fields.text('tenant', '') ?? '',
     class: its,
     memory: fields.has('memory') ? fields.bytes('memory') : null,
     share: { request, limit },
+  };
+}
+
+/** With a path that begins at the folder. */
+function traceOf(fields: Fields, folder: string): Trace {
+  const format = fields.text('format', undefined) ?? '';
+  const known = azureFormats.find((one) => one === format);
+  if (!known) throw fields.wrong('format', format, `one of ${azureFormats.join(', ')}`);
+  const durations = fields.text('durations', null);
+  // Where the trace does not say how long each takes, the scenario has to.
+  const untold = known === 'azure-functions-2019' && durations === null ? undefined : 1;
+  const speed = known === 'azure-llm' ? undefined : 1;
+  const trace: Trace = {
+    ...wantsOf(fields),
+    format: known,
+    file: path.resolve(folder, fields.text('file', undefined) ?? ''),
+    durations: durations === null ? null : path.resolve(folder, durations),
+    functions: fields.whole('functions', 1, 1e6, 10_000),
+    seconds: fields.number('seconds', untold, 0.001, 1e6) ?? 1,
+    tokens: {
+      context: fields.number('contextTokensPerSecond', speed, 1e-3, 1e9) ?? 1,
+      generated: fields.number('generatedTokensPerSecond', speed, 1e-3, 1e9) ?? 1,
+    },
+    patience: fields.number('patience', null, 0, 1e7),
+  };
+  fields.end();
+  return trace;
+}
+
+function kindOf(fields: Fields): Kind {
+  const kind: Kind = {
+    ...wantsOf(fields),
+    name: fields.text('name', undefined) ?? '',
+    functions: fields.whole('functions', 1, 1e6, 1),
     perHour: fields.number('perHour', undefined, 0.001, 1e7) ?? 0,
     seconds: fields.number('seconds', undefined, 0.001, 1e7) ?? 0,
     spread: fields.number('spread', 0.5, 0, 5) ?? 0.5,
@@ -178,8 +235,8 @@ class Fields {
     return value;
   }
 
-  whole(name: string, least: number, most: number): number {
-    const value = this.number(name, undefined, least, most);
+  whole(name: string, least: number, most: number, fallback?: number): number {
+    const value = this.number(name, fallback, least, most);
     if (value === null || !Number.isInteger(value)) {
       throw this.wrong(name, value, `a whole number from ${least} to ${most}`);
     }

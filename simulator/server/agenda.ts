@@ -15,6 +15,11 @@ export class Agenda<T> {
     return this.#heap.length;
   }
 
+  /** When the next one happens; undefined: there is none. */
+  get first(): number | undefined {
+    return this.#heap[0]?.at;
+  }
+
   enter(at: number, what: T) {
     const heap = this.#heap;
     const entry = { at, order: this.#entered++, what };

@@ -1,5 +1,6 @@
 // One GPU of the simulation: its slots and reservations, as policies see them, and the work that
 // goes on, which they do not.
+import { milli } from '../../monitor/policies/placement/candidates.js';
 import type {
   GpuState,
   Placement,
@@ -15,6 +16,8 @@ export interface GpuOptions {
   /** Bytes for those that do not say; an equal part for each slot. */
   usual?: bigint;
 }
+
+type Shares = Pick<SessionRequest, 'shareRequest' | 'shareLimit'>;
 
 /** Work on the GPU: of a session whose preparation is over. */
 interface Running {
@@ -35,6 +38,7 @@ export class SimulatedGpu implements GpuState {
   reserved = 0n;
   readonly free: boolean[];
   readonly sessions: SessionState[] = [];
+  readonly promised = { requests: 0, limits: 0 };
   /** Slots whose process has gone, and is not back yet. */
   readonly lost: boolean[];
   /** Goes up whenever work begins or ends, so that what was foreseen before is known to be stale. */
@@ -84,6 +88,12 @@ export class SimulatedGpu implements GpuState {
     });
     this.reserved += memory;
     this.free[slot] = false;
+    this.#promise(request, 1);
+  }
+
+  #promise({ shareRequest, shareLimit }: Shares, sign: 1 | -1) {
+    this.promised.requests += sign * milli(shareRequest);
+    this.promised.limits += sign * milli(shareLimit);
   }
 
   /** The session that was there; undefined: none. Its slot is free again, unless it is lost. */
@@ -92,6 +102,7 @@ export class SimulatedGpu implements GpuState {
     const [session] = index < 0 ? [] : this.sessions.splice(index, 1);
     if (!session) return undefined;
     this.reserved -= session.memory;
+    this.#promise(session, -1);
     this.free[slot] = !this.lost[slot];
     this.#stop(session.id);
     return session;

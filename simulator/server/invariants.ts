@@ -17,8 +17,8 @@ export class Invariants {
     checkTenants(simulation);
     if (!simulation.options.queueSkip) this.#checkOrder(simulation);
     checkHead(simulation);
-    const { arrived, running, queue, outcomes } = simulation;
-    const known = running + queue.length + outcomes.length;
+    const { arrived, running, queue, tally } = simulation;
+    const known = running + queue.length + tally.count;
     expect(arrived === known, `${arrived} have come, ${known} are known of`, simulation);
   };
 
@@ -63,6 +63,9 @@ function checkGpu(gpu: SimulatedGpu, { omega }: PlacementParameters) {
   const sum = sessions.reduce((sum, session) => sum + session.memory, 0n);
   must(sum === reserved, `GPU ${index}: ${reserved} bytes reserved, its sessions have ${sum}`);
   must(reserved <= memory, `GPU ${index}: memory oversubscribed`);
+  const { requests, limits: most } = gpu.promised;
+  const kept = Math.abs(requests / 1000 - promised(gpu)) + Math.abs(most / 1000 - limits(gpu));
+  must(kept < 0.001 * (1 + sessions.length), `GPU ${index}: its sums of shares are not its own`);
   must(promised(gpu) <= 100 * Math.min(1, omega) + 1e-6, `GPU ${index}: time oversubscribed`);
   const taken = new Set(sessions.map(({ slot }) => slot));
   must(taken.size === sessions.length, `GPU ${index}: two sessions in one slot`);

@@ -17,6 +17,7 @@ import { check, type Tenant, type TenantUsage } from '../../monitor/src/tenants/
 import { Agenda } from './agenda.js';
 import { type CoRun, undisturbed } from './co-run.js';
 import { type GpuOptions, SimulatedGpu } from './gpu.js';
+import { Tally } from './tally.js';
 
 /** Somebody who will come. Times are seconds. */
 export interface Job {
@@ -56,6 +57,8 @@ export interface SimulationOptions {
   replace?: number;
   /** Called after each event, and at the end: for invariants. */
   after?: (simulation: Simulation) => void;
+  /** Whether each outcome is kept, and the order of places; if not, only their sums are, whatever their number. */
+  keep?: boolean;
 }
 
 export type Refused =
@@ -109,13 +112,25 @@ export class Simulation {
   now = 0;
   readonly gpus: readonly SimulatedGpu[];
   readonly queue: Queue<Visitor, Ordered>;
+  /** Where they are kept. */
   readonly outcomes: Outcome[] = [];
-  /** Ids in the order in which they got a place. */
+  /** Ids in the order in which they got a place, where outcomes are kept. */
   readonly order: number[] = [];
+  readonly tally = new Tally();
   arrived = 0;
   events = 0;
   longestQueue = 0;
+  /** The most that was going to happen at once: what a run takes of memory. */
+  longestAgenda = 0;
   readonly #agenda = new Agenda<Event>();
+  /** Those who come beside those of the agenda, in order of arrival; and the first of them. */
+  #source: Iterator<Job> | null = null;
+  #coming: Job | null = null;
+  /** GPUs with a free slot, by index: where nothing fits need not be looked at. */
+  readonly #open: SimulatedGpu[];
+  /** What can never be served, of requests that were seen before: many are one function's. */
+  readonly #never = new WeakMap<SessionRequest, Inadmissible['reason'] | 'none'>();
+  readonly #usual: bigint;
   readonly #history: EndedState[] = [];
   /** Those who run, by id. */
   readonly #placed = new Map<number, Visitor>();
@@ -133,16 +148,23 @@ export class Simulation {
       handOver: 0,
       replace: 1,
       after: () => {},
+      keep: true,
       ...options,
     };
     const { coRun, queuePolicy } = this.options;
     this.queue = new Queue(() => {}, orderBy(queuePolicy));
     this.gpus = gpus.map((gpu, index) => new SimulatedGpu(index, gpu, coRun));
+    this.#open = [...this.gpus];
+    this.#usual = this.gpus.reduce((most, { usual }) => (usual > most ? usual : most), 0n);
   }
 
   /** What policies see. */
   get state(): ServerState {
-    const { now, gpus, queue } = this;
+    return this.#stateOf(this.gpus);
+  }
+
+  #stateOf(gpus: readonly SimulatedGpu[]): ServerState {
+    const { now, queue } = this;
     const history = this.#history;
     return {
       now,
@@ -175,13 +197,36 @@ export class Simulation {
     this.#agenda.enter(fault.at, { kind: 'fault', fault });
   }
 
+  /** Those who come, one after the other: each is asked for when the one before has come. */
+  feed(jobs: Iterable<Job>) {
+    this.#source = jobs[Symbol.iterator]();
+    this.#advance();
+  }
+
+  #advance() {
+    const next = this.#source?.next();
+    this.#coming = next && !next.done ? next.value : null;
+    if (this.#coming && !(this.#coming.arrives >= this.now))
+      throw new Error(`one comes at ${this.#coming.arrives} s, and it is ${this.now} s already`);
+  }
+
+  /** Takes off what happens next; of what happens at one moment, who comes from `feed` is first. */
+  #next(): { at: number; what: Event } | undefined {
+    const job = this.#coming;
+    if (job === null || (this.#agenda.first ?? Number.POSITIVE_INFINITY) < job.arrives)
+      return this.#agenda.next();
+    return { at: job.arrives, what: { kind: 'arrival', job } };
+  }
+
   /** Until nothing is left to happen. */
   run(): this {
-    for (let next = this.#agenda.next(); next; next = this.#agenda.next()) {
+    for (let next = this.#next(); next; next = this.#next()) {
       const { what, at } = next;
+      this.longestAgenda = Math.max(this.longestAgenda, this.#agenda.length);
       // Something else has changed since this was foreseen.
       if (what.kind === 'end' && what.version !== what.gpu.version) continue;
       this.now = at;
+      if (what.kind === 'arrival' && what.job === this.#coming) this.#advance();
       this.#happen(what);
       this.events++;
       this.longestQueue = Math.max(this.longestQueue, this.queue.length);
@@ -240,8 +285,8 @@ export class Simulation {
   }
 
   #refusal(request: SessionRequest): Refused | null {
-    const never = admissible(this.state, request, this.options.parameters);
-    if (never) return never.reason;
+    const never = this.#neverServed(request);
+    if (never !== 'none') return never;
     const tenant = this.options.tenants.get(request.tenant);
     const share = request.shareRequest;
     const demand = { sessions: 1, memory: this.#memoryOf(request), share };
@@ -249,9 +294,17 @@ export class Simulation {
     return over ? (over.code as Refused) : null;
   }
 
+  #neverServed(request: SessionRequest): Inadmissible['reason'] | 'none' {
+    const known = this.#never.get(request);
+    if (known) return known;
+    const reason = admissible(this.state, request, this.options.parameters)?.reason ?? 'none';
+    this.#never.set(request, reason);
+    return reason;
+  }
+
   /** Of one that does not say, the usual; the largest, as long as it is not known where. */
   #memoryOf({ memory }: SessionRequest): bigint {
-    return memory ?? this.gpus.reduce((most, { usual }) => (usual > most ? usual : most), 0n);
+    return memory ?? this.#usual;
   }
 
   #use(request: SessionRequest, sign: 1 | -1) {
@@ -271,10 +324,31 @@ export class Simulation {
 
   #serveQueue() {
     this.queue.arrange();
-    for (const visitor of [...this.queue]) {
-      if (this.#offer(visitor)) this.queue.remove(visitor);
-      else if (!this.options.queueSkip) break;
+    if (!this.options.queueSkip) {
+      for (let head = this.queue.head; head && this.#offer(head); head = this.queue.head)
+        this.queue.remove(head);
+      return;
     }
+    for (const visitor of [...this.queue]) {
+      // Nobody fits where there is no slot.
+      if (this.#open.length === 0) break;
+      if (this.#offer(visitor)) this.queue.remove(visitor);
+    }
+  }
+
+  /** Has to be told after each change of the slots of a GPU. */
+  #slotsChanged(gpu: SimulatedGpu) {
+    const open = this.#open;
+    let [low, high] = [0, open.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((open[middle] as SimulatedGpu).index < gpu.index) low = middle + 1;
+      else high = middle;
+    }
+    const there = open[low] === gpu;
+    const has = gpu.free.includes(true);
+    if (has && !there) open.splice(low, 0, gpu);
+    else if (!has && there) open.splice(low, 1);
   }
 
   // ---- from the queue into a slot --------------------------------------------------------------
@@ -282,13 +356,16 @@ export class Simulation {
   #offer(visitor: Visitor): boolean {
     const { policy, parameters, handOver } = this.options;
     const { request } = visitor.job;
-    const placement = policy.place(this.state, request, parameters);
+    if (this.#open.length === 0) return false;
+    const seen = policy.seesFull ? this.gpus : this.#open;
+    const placement = policy.place(this.#stateOf(seen), request, parameters);
     if (!placement) return false;
     const gpu = this.#gpu(placement.gpu);
     gpu.reserve(visitor.id, request, placement);
+    this.#slotsChanged(gpu);
     Object.assign(visitor, placement, { placed: this.now });
     this.#placed.set(visitor.id, visitor);
-    this.order.push(visitor.id);
+    if (this.options.keep) this.order.push(visitor.id);
     if (this.options.queuePolicy !== firstCome) {
       const waiting = this.queue.arrived.map(({ state }) => state);
       countOvertaken(waiting, visitor.id, [placement.gpu]);
@@ -337,6 +414,7 @@ export class Simulation {
   #free(visitor: Visitor) {
     const gpu = this.#gpu(visitor.gpu);
     gpu.release(visitor.slot);
+    this.#slotsChanged(gpu);
     this.#placed.delete(visitor.id);
     this.#foresee(gpu);
   }
@@ -350,7 +428,9 @@ export class Simulation {
     const { id, job, placed, gpu, memory } = visitor;
     const at = this.now;
     const waited = (placed ?? at) - job.arrives;
-    this.outcomes.push({ id, job, how, gpu: placed === null ? null : gpu, waited, at });
+    const outcome = { id, job, how, gpu: placed === null ? null : gpu, waited, at };
+    this.tally.add(outcome);
+    if (this.options.keep) this.outcomes.push(outcome);
     if (placed === null) return;
     const { tenant, name } = job.request;
     const seconds = at - placed;
@@ -377,6 +457,7 @@ export class Simulation {
     if (gpu.lost[slot]) return;
     gpu.lost[slot] = true;
     gpu.free[slot] = false;
+    this.#slotsChanged(gpu);
     const session = gpu.sessions.find((session) => session.slot === slot);
     const visitor = session && this.#placed.get(session.id);
     if (visitor) {
@@ -405,6 +486,7 @@ export class Simulation {
     if (!gpu.healthy || !gpu.lost[slot]) return;
     gpu.lost[slot] = false;
     gpu.free[slot] = true;
+    this.#slotsChanged(gpu);
     this.#serveQueue();
   }
 

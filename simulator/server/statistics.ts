@@ -26,30 +26,15 @@ export interface Summary {
   end: number;
 }
 
-function quantile(values: readonly number[], part: number): number {
-  const sorted = [...values].sort((one, other) => one - other);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0;
-}
-
-function mean(values: readonly number[]): number {
-  return values.length === 0 ? 0 : values.reduce((sum, one) => sum + one, 0) / values.length;
-}
-
 export function summary(simulation: Simulation): Summary {
-  const { outcomes, options, gpus, arrived, longestQueue } = simulation;
-  const placed = outcomes.filter(({ gpu }) => gpu !== null);
-  const waits = placed.map(({ waited }) => waited);
-  const ofClass = (its: SessionClass) => {
-    const some = placed.filter(({ job }) => job.request.class === its);
-    return some.length === 0 ? null : mean(some.map(({ waited }) => waited));
-  };
-  const count = (how: Outcome['how']) => outcomes.filter((one) => one.how === how).length;
+  const { tally, options, gpus, arrived, longestQueue } = simulation;
+  const { waits, end } = tally;
+  const count = (how: Outcome['how']) => tally.how.get(how) ?? 0;
   const refused: Record<string, number> = {};
-  for (const { how } of outcomes) {
-    if (how === 'done' || how === 'lost' || how === 'left') continue;
-    refused[how] = (refused[how] ?? 0) + 1;
+  for (const [how, many] of tally.how) {
+    if (how !== 'done' && how !== 'lost' && how !== 'left') refused[how] = many;
   }
-  const end = placed.reduce((last, { at }) => Math.max(last, at), 0);
+  const [p50 = 0, p90 = 0, p99 = 0] = waits.quantiles([0.5, 0.9, 0.99]);
   const all = (one: (gpu: (typeof gpus)[number]) => number) =>
     gpus.reduce((sum, gpu) => sum + one(gpu), 0);
   const part = (used: number, there: number) => (end === 0 ? 0 : used / (there * end));
@@ -63,16 +48,10 @@ export function summary(simulation: Simulation): Summary {
     left: count('left'),
     refused,
     waitOf: {
-      'latency-strict': ofClass('latency-strict'),
-      'best-effort': ofClass('best-effort'),
+      'latency-strict': tally.waitOf('latency-strict'),
+      'best-effort': tally.waitOf('best-effort'),
     },
-    wait: {
-      mean: mean(waits),
-      p50: quantile(waits, 0.5),
-      p90: quantile(waits, 0.9),
-      p99: quantile(waits, 0.99),
-      max: quantile(waits, 1),
-    },
+    wait: { mean: waits.mean, p50, p90, p99, max: waits.longest },
     longestQueue,
     memory: part(
       all(({ spent }) => spent.memory),

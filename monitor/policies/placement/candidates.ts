@@ -3,7 +3,7 @@
 // candidates, so none of them can promise what is not there.
 
 import type { PlacementParameters, PlacementPolicy } from '../placement.js';
-import type { GpuState, Placement, ServerState, SessionRequest } from '../state.js';
+import type { GpuState, Placement, ServerState, SessionRequest, ShareSums } from '../state.js';
 
 /** One GPU on which the request fits now. Shares are in whole milli-percent: sums of them are exact. */
 export interface Candidate {
@@ -60,10 +60,18 @@ export function fit(
   const memory = request.memory ?? usualOn(gpu, request);
   const available = gpu.memory - gpu.reserved;
   if (memory > available) return 'memory';
-  const requested = gpu.sessions.reduce((sum, { shareRequest }) => sum + milli(shareRequest), 0);
+  const { requests: requested, limits: limited } = gpu.promised ?? sumsOf(gpu);
   if (requested + milli(request.shareRequest) > promisable(parameters)) return 'share';
-  const limited = gpu.sessions.reduce((sum, { shareLimit }) => sum + milli(shareLimit), 0);
   return { gpu, slot, memory, available, requested, limited };
+}
+
+function sumsOf({ sessions }: GpuState): ShareSums {
+  let [requests, limits] = [0, 0];
+  for (const { shareRequest, shareLimit } of sessions) {
+    requests += milli(shareRequest);
+    limits += milli(shareLimit);
+  }
+  return { requests, limits };
 }
 
 /** What keeps a request from a GPU under a policy; null: nothing. */
@@ -79,20 +87,28 @@ export function obstacle(
   return policy.boundsLimits && limits > oversubscribable(parameters) ? 'limits' : null;
 }
 
-/** By index, whatever order the state has them in. */
+/** By index, whatever order the state has them in. `limits`: what the limits of those there may add up to. */
 export function candidates(
   { gpus }: ServerState,
   request: SessionRequest,
   parameters: PlacementParameters,
+  limits = Number.POSITIVE_INFINITY,
 ): Candidate[] {
   // A placement names one GPU: one who wants more of them asks for each (placeAll).
   if (request.gpus !== 1) return [];
   const found: Candidate[] = [];
+  const requests = promisable(parameters) - milli(request.shareRequest);
+  let sorted = true;
   for (const gpu of gpus) {
+    const { promised } = gpu;
+    // Of thousands of GPUs most are full in this way: nothing else of them is looked at.
+    if (promised && (promised.requests > requests || promised.limits > limits)) continue;
     const its = fit(gpu, request, parameters);
-    if (typeof its !== 'string') found.push(its);
+    if (typeof its === 'string' || its.limited > limits) continue;
+    sorted &&= (found.at(-1)?.gpu.index ?? -1) < gpu.index;
+    found.push(its);
   }
-  return found.sort((one, other) => one.gpu.index - other.gpu.index);
+  return sorted ? found : found.sort((one, other) => one.gpu.index - other.gpu.index);
 }
 
 /** Negative when `one` is better; 0 when there is nothing to choose. */
@@ -100,12 +116,10 @@ export type Preference = (one: Candidate, other: Candidate) => number;
 
 /** The best; of equals the one with the lowest index. */
 export function choose(sorted: readonly Candidate[], prefer: Preference): Placement | null {
-  const [first, ...others] = sorted;
-  if (!first) return null;
-  const { gpu, slot, memory } = others.reduce(
-    (best, one) => (prefer(one, best) < 0 ? one : best),
-    first,
-  );
+  let best = sorted[0];
+  if (!best) return null;
+  for (const one of sorted) if (one !== best && prefer(one, best) < 0) best = one;
+  const { gpu, slot, memory } = best;
   return { gpu: gpu.index, slot, memory };
 }
 

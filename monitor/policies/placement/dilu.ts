@@ -5,7 +5,7 @@
 
 import type { PlacementPolicy } from '../placement.js';
 import type { GpuState, SessionRequest, SessionState } from '../state.js';
-import { type Candidate, candidates, choose, milli, oversubscribable } from './candidates.js';
+import { type Candidate, candidates, milli, oversubscribable } from './candidates.js';
 
 /** Of the score, in tenths: what counts of time left over, and of memory left over. */
 const alpha = 6n;
@@ -16,14 +16,25 @@ export const dilu: PlacementPolicy = {
   summary:
     'the fullest GPU within sums of requests and limits, beside the partners of its function (Dilu)',
   boundsLimits: true,
+  seesFull: true,
   place(state, request, parameters) {
     const room = oversubscribable(parameters) - milli(request.shareLimit);
-    const fitting = candidates(state, request, parameters).filter(({ limited }) => limited <= room);
-    const partners = partnersOf(request, state.gpus);
-    const affine = fitting.filter(({ gpu }) => isAffine(gpu, request, partners));
-    const active = fitting.filter(({ gpu }) => gpu.sessions.length > 0);
-    const nearest = [affine, active].find((some) => some.length > 0) ?? fitting;
-    return choose(nearest, (one, other) => compareFullness(other, one, request));
+    const fitting = candidates(state, request, parameters, room);
+    // Where there is no choice nobody need be asked about.
+    const partners = fitting.length > 1 ? partnersOf(request, state.gpus) : noPartners;
+    let best: Candidate | null = null;
+    let [rank, part] = [-1, 0];
+    for (const one of fitting) {
+      const its = rankOf(one.gpu, request, partners);
+      if (its < rank) continue;
+      const full = roughly(one, request);
+      // What is surely less full need not be compared exactly, which is what takes time.
+      if (best && its === rank) {
+        if (full < part - rough || compareFullness(one, best, request) <= 0) continue;
+      }
+      [best, rank, part] = [one, its, full];
+    }
+    return best && { gpu: best.gpu.index, slot: best.slot, memory: best.memory };
   },
   because({ gpus }, request, _, index) {
     const gpu = gpus.find((one) => one.index === index);
@@ -37,26 +48,58 @@ export const dilu: PlacementPolicy = {
 
 type Named = Pick<SessionRequest, 'tenant' | 'name'>;
 
-const key = ({ tenant, name }: Named) => JSON.stringify([tenant, name]);
+/** Names by tenant: nothing is made of them, as this is asked of each session of thousands of GPUs. */
+type Partners = ReadonlyMap<string, ReadonlySet<string>>;
 
 function isOf({ tenant, name }: Named, session: SessionState): boolean {
   return session.tenant === tenant && session.name === name;
 }
 
+const noPartners: Partners = new Map();
+
 /** The functions that share a GPU with an instance of this one, whatever the state of that GPU. */
-function partnersOf(wanted: Named, gpus: readonly GpuState[]): ReadonlySet<string> {
-  const partners = new Set<string>();
+function partnersOf(wanted: Named, gpus: readonly GpuState[]): Partners {
+  const partners = new Map<string, Set<string>>();
   for (const { sessions } of gpus) {
-    if (!sessions.some((session) => isOf(wanted, session))) continue;
-    for (const session of sessions) if (!isOf(wanted, session)) partners.add(key(session));
+    if (!runs(sessions, wanted)) continue;
+    for (const session of sessions) {
+      if (isOf(wanted, session)) continue;
+      const { tenant, name } = session;
+      const names = partners.get(tenant);
+      if (names) names.add(name);
+      else partners.set(tenant, new Set([name]));
+    }
   }
   return partners;
 }
 
+function runs(sessions: readonly SessionState[], wanted: Named): boolean {
+  for (const session of sessions) if (isOf(wanted, session)) return true;
+  return false;
+}
+
 /** An instance of a partner runs there, and none of the function itself: its instances have a neighbour each. */
-function isAffine({ sessions }: GpuState, wanted: Named, partners: ReadonlySet<string>): boolean {
-  if (partners.size === 0 || sessions.some((session) => isOf(wanted, session))) return false;
-  return sessions.some((session) => partners.has(key(session)));
+function isAffine({ sessions }: GpuState, wanted: Named, partners: Partners): boolean {
+  if (partners.size === 0 || runs(sessions, wanted)) return false;
+  for (const { tenant, name } of sessions) if (partners.get(tenant)?.has(name)) return true;
+  return false;
+}
+
+/** 2: affine; 1: in use; 0: empty. */
+function rankOf(gpu: GpuState, wanted: Named, partners: Partners): number {
+  if (isAffine(gpu, wanted, partners)) return 2;
+  return gpu.sessions.length > 0 ? 1 : 0;
+}
+
+/** By more than this, of 1, no rounding of `roughly` can be wrong. */
+const rough = 1e-9;
+
+/** The fullness in floating point, from 0 to 1. */
+function roughly({ gpu, requested, available, memory }: Candidate, request: SessionRequest) {
+  const time = (requested + milli(request.shareRequest)) / 100_000;
+  const total = Number(gpu.memory);
+  const used = total > 0 ? (total - Number(available) + Number(memory)) / total : 1;
+  return (Number(alpha) * time + Number(beta) * used) / 10;
 }
 
 /**

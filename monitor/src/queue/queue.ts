@@ -39,7 +39,7 @@ export class Queue<T extends Base, Base = unknown> {
   append(one: T): number {
     this.#arrived.push(one);
     this.arrange();
-    const index = this.#turns.indexOf(one);
+    const index = this.#turns.lastIndexOf(one);
     this.#tell(one, index + 1);
     return this.#turns.length - 1 - index;
   }
