@@ -37,8 +37,13 @@ class Builder final : public Surroundings {
     reach_function(kernel);
     for (size_t i = 0; i < reached_.size(); ++i) {
       std::string refused = lower(i);
-      if (!refused.empty()) return refused;
+      if (!refused.empty() && i < first_by_chance_) return refused;
+      if (!refused.empty()) refuse_when_called(i);
       if (i + 1 == reached_.size() && indirect_) reach_pointed_at();
+      if (i + 1 == reached_.size() && indirect_) {
+        first_by_chance_ = std::min(first_by_chance_, reached_.size());
+        reach(program_.taken());
+      }
     }
     std::string refused = place_shared();
     if (!refused.empty()) return refused;
@@ -157,15 +162,32 @@ class Builder final : public Surroundings {
     return {};
   }
 
-  // Functions whose addresses this kernel takes, or that initialisers hold. A pointer that another
-  // kernel left in memory is refused when it is called.
+  // Functions whose addresses this kernel takes, or that initialisers hold. Behind them come those
+  // that another kernel may have left a pointer to in memory.
   void reach_pointed_at() {
     std::set<uint32_t> all = program_.pointed_at();
     all.insert(pointed_at_.begin(), pointed_at_.end());
-    for (uint32_t function : all) {
+    reach(all);
+  }
+  void reach(const std::set<uint32_t> &functions) {
+    for (uint32_t function : functions) {
       const FunctionSyntax &candidate = program_.module().functions[function];
       if (!candidate.entry && candidate.body) reach_function(function);
     }
+  }
+
+  // One that may never be called here is no reason to refuse the kernel: it ends in a trap.
+  void refuse_when_called(size_t position) {
+    auto ir = std::make_unique<FunctionIr>();
+    ir->frame_bytes = frame_layout(syntax(position).signature).bytes;
+    Ir trap;
+    trap.op = Op::Trap;
+    trap.handler = select_control(trap);
+    ir->code.push_back(trap);
+    Function &out = *out_->functions[position];
+    out.wheres.clear();
+    out.wheres.emplace_back();
+    lowered_[position] = std::move(ir);
   }
 
   std::string place_shared() {
@@ -294,6 +316,7 @@ class Builder final : public Surroundings {
   std::vector<const VariableSyntax *> shared_order_;
   std::set<uint32_t> pointed_at_;
   bool indirect_ = false;
+  size_t first_by_chance_ = SIZE_MAX;  // position of those that a pointer in memory may be to
 };
 
 }  // namespace

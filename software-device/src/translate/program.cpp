@@ -202,6 +202,24 @@ uint32_t ProgramImpl::line_at(size_t position) {
   return 1 + lines_[stretch] + count_lines(text.substr(begin, position - begin));
 }
 
+const std::set<uint32_t> &ProgramImpl::taken() {
+  std::call_once(taken_once_, [this] {
+    for (const FunctionSyntax &function : module_.functions) {
+      if (!function.body) continue;
+      Lexer lexer(std::string_view(text_).substr(function.body, function.body_end - function.body));
+      bool moves = false;  // between "mov" and the end of its statement
+      for (Token token = lexer.next(); token.kind != Tok::End; token = lexer.next()) {
+        if (token.is(';')) moves = false;
+        if (token.word("mov")) moves = true;
+        if (!moves || token.kind != Tok::Word) continue;
+        const auto found = module_.function_by_name.find(token.text);
+        if (found != module_.function_by_name.end()) taken_.insert(found->second);
+      }
+    }
+  });
+  return taken_;
+}
+
 uint64_t ProgramImpl::grid_workspace() {
   if (workspaces_ == 0) return 0;
   uint64_t address = workspaces_ + (next_workspace_++ % kWorkspaces) * kWorkspaceBytes;

@@ -70,6 +70,9 @@ class ProgramImpl final : public Program {
   static uint32_t function_at(uint64_t address);
   // Functions whose addresses initialisers hold.
   const std::set<uint32_t> &pointed_at() const { return pointed_at_; }
+  // Functions whose addresses the code of any function takes, and may leave in memory. The first
+  // call reads the whole text once.
+  const std::set<uint32_t> &taken();
   DeviceHeap &heap() { return heap_; }
   // A zeroed block of memory for the barrier of a cooperative grid; 0 when there is none.
   uint64_t grid_workspace();
@@ -92,6 +95,8 @@ class ProgramImpl final : public Program {
   std::vector<std::unique_ptr<KernelImpl>> kernels_;
   std::unordered_map<std::string_view, KernelImpl *> by_name_;
   std::set<uint32_t> pointed_at_;
+  std::once_flag taken_once_;
+  std::set<uint32_t> taken_;
   std::once_flag lines_once_;
   std::vector<uint32_t> lines_;  // line ends before each stretch of the text
   const uint64_t heap_bytes_;

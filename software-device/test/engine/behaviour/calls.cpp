@@ -67,6 +67,42 @@ TEST(calls_through_pointers) {
   CHECK_FAILS(device.launch(program, "wild", {1}, {32}, Parameters()), 718, "pointer");
 }
 
+TEST(pointers_that_another_kernel_left) {
+  Device device;
+  const std::string call = R"(
+    { .param .b32 param0; st.param.b32 [param0], %r0; .param .b32 retval0;
+      prototype_0 : .callprototype (.param .b32 _) _ (.param .b32 _);
+      call (retval0), %d6, (param0), prototype_0; ld.param.b32 %r5, [retval0]; })";
+  auto program = device.load(module(
+      R"(
+    .global .align 8 .u64 left[2];
+    .func (.param .b32 out) twice(.param .b32 n) {
+      .reg .b32 %r<4>; ld.param.u32 %r1, [n]; shl.b32 %r2, %r1, 1; st.param.b32 [out], %r2; ret; }
+    .func (.param .b32 out) more(.param .b32 n) {
+      .reg .b32 %r<4>; .reg .b64 %d<8>;
+      mov.u64 %d6, twice; ld.param.u32 %r0, [n];
+      { .param .b32 a; st.param.b32 [a], %r0; .param .b32 b;
+        p : .callprototype (.param .b32 _) _ (.param .b32 _);
+        call (b), %d6, (a), p; ld.param.b32 %r1, [b]; }
+      add.s32 %r2, %r1, 7; st.param.b32 [out], %r2; ret; }
+    .func (.param .b32 out) odd(.param .b32 n) { what.ever.u32 5; ret; }
+    )" +
+      kernel("leave", 0, R"(
+    mov.u64 %d5, left; mov.u64 %d6, more; st.global.u64 [%d5], %d6;
+    mov.b64 %d6, odd; st.global.u64 [%d5+8], %d6;)") +
+      kernel("k", 1, "mov.u64 %d5, left; ld.global.u64 %d6, [%d5];" + call + store_result("%r5")) +
+      kernel("wrong", 1,
+             "mov.u64 %d5, left; ld.global.u64 %d6, [%d5+8];" + call + store_result("%r5"))));
+  auto *out = device.array<uint32_t>(64);
+  // Before there is any, and then.
+  CHECK_FAILS(device.launch(program, "k", {1}, {64}, Parameters().add(out)), 718, "pointer");
+  // Its text cannot be executed, and it is not called.
+  CHECK_OK(device.launch(program, "leave", {1}, {1}, Parameters()));
+  CHECK_OK(device.launch(program, "k", {1}, {64}, Parameters().add(out)));
+  for (uint32_t i = 0; i < 64; ++i) CHECK(out[i] == 2 * i + 7);
+  CHECK_FAILS(device.launch(program, "wrong", {1}, {32}, Parameters().add(out)), 719, "trap");
+}
+
 TEST(structures_by_value) {
   Device device;
   auto program = device.load(module(R"(
