@@ -1,5 +1,5 @@
-// The guest's TLS (tls/), in Rust. It is the one part that may be left out: where there is no cargo, or no network to
-// get its crates from, the guest's libraries are built without, and say so when they are asked for TLS.
+// TLS (tls/), in Rust. It is the one part that may be left out: where there is no cargo, or no network to get its crates
+// from, the guest's libraries are built without, and say so when they are asked for TLS, and a server relays.
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -90,17 +90,19 @@ async function compile(begin) {
   const flags = [`--remap-path-prefix=${home}=cargo`, `--remap-path-prefix=${root}=.`];
   const env = { ...process.env, CARGO_ENCODED_RUSTFLAGS: flags.join('\x1f') };
   const manifest = ['--manifest-path', join(root, 'tls', 'Cargo.toml')];
-  const title = 'Building TLS of the guest';
+  const title = 'Building TLS';
   await mustRun(title, 'tls', [...argv, ...manifest], { env });
   const how = ['--locked', '--offline', '--filter-platform', 'x86_64-unknown-linux-gnu'];
   const told = await captured(['cargo', 'metadata', '--format-version', '1', ...manifest, ...how]);
   if (told.status !== 0) throw new SetupError(`cargo metadata failed: ${told.output}`);
   // Warnings come by the same way.
   writeFileSync(tlsMetadata, told.output.split('\n').find((line) => line.startsWith('{')) ?? '');
-  // Without names of files, which the assembler's have of this machine.
+  // Without names of files, which the assembler's have of this machine. Where C++ is linked with it, that has the real
+  // one of what src/unwind.c stands in for.
   const made = join(target, 'liboutboard_tls.a');
-  const strip = ['strip', '--strip-debug', '-D', '-o', made];
-  await mustRun(title, 'tls', [...strip, join(target, 'release', 'liboutboard_tls.a')]);
+  const own = ['--redefine-sym', '_Unwind_Resume=outboard_tls_unwind_resume'];
+  const copy = ['objcopy', '--strip-debug', '-D', ...own];
+  await mustRun(title, 'tls', [...copy, join(target, 'release', 'liboutboard_tls.a'), made]);
   // Written only where it is another one: what is linked with it is linked anew then.
   if (!existsSync(tlsLibrary) || !readFileSync(made).equals(readFileSync(tlsLibrary)))
     copyFileSync(made, tlsLibrary);

@@ -1,21 +1,28 @@
-//! TLS 1.3 of a client, for C: include/outboard_tls.h says what each function does.
+//! TLS 1.3 of either side, for C: include/outboard_tls.h says what each function does.
 #![no_std]
 extern crate alloc;
 
-mod handshake;
+mod client;
+mod identity;
+mod keys;
 mod memory;
 mod record;
+mod server;
+mod shake;
+mod state;
 mod trust;
 
+use alloc::alloc::{dealloc, Layout};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::cell::UnsafeCell;
-use core::slice;
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::{ptr, slice};
 
-use rustls::client::UnbufferedClientConnection;
-
-use handshake::{Identity, Kernel};
+use identity::Identity;
 use record::{Keys, Opened, ALERT, DATA, HANDSHAKE, HEADER, OVERHEAD};
+use server::{Peer, Server};
+use shake::Handshake;
 
 /// Numbers of `enum outboard_tls_failure`; an alert's are 256 and its own.
 #[derive(Clone, Copy)]
@@ -28,13 +35,15 @@ pub enum Failure {
     NotValidYet,
     WrongName,
     UnknownIssuer,
-    BadServerCertificate,
+    BadPeerCertificate,
     BadHost,
     BadAuthorities,
     BadCertificate,
     BadKey,
     BadPair,
     Other,
+    Version1,
+    BadState,
     Alert(u8),
 }
 
@@ -49,25 +58,27 @@ impl Failure {
             Failure::NotValidYet => 6,
             Failure::WrongName => 7,
             Failure::UnknownIssuer => 8,
-            Failure::BadServerCertificate => 9,
+            Failure::BadPeerCertificate => 9,
             Failure::BadHost => 10,
             Failure::BadAuthorities => 11,
             Failure::BadCertificate => 12,
             Failure::BadKey => 13,
             Failure::BadPair => 14,
             Failure::Other => 15,
+            Failure::Version1 => 16,
+            Failure::BadState => 17,
             Failure::Alert(number) => 256 + i32::from(number),
         }
     }
 }
 
-/// One direction is one thread's at a time, and both may be used at once; what they share is under a lock.
+/// One direction is one thread's at a time, and both may be used at once.
 pub struct Tls {
-    handshake: Option<UnbufferedClientConnection>,
+    handshake: Option<Handshake>,
+    /// What a server's client shows, where it is asked.
+    peer: Option<Arc<Peer>>,
     sending: UnsafeCell<Option<Keys>>,
     receiving: UnsafeCell<Option<Keys>>,
-    kernel: UnsafeCell<Option<Kernel>>,
-    locked: AtomicBool,
     update_wanted: AtomicBool,
 }
 
@@ -75,14 +86,14 @@ pub struct Tls {
 const RECORDS_MAX: u64 = 1 << 23;
 
 impl Tls {
-    /// Keys are changed every 128 GiB, so a wait is next to none.
-    fn with_kernel<T>(&self, act: impl FnOnce(&mut Option<Kernel>) -> T) -> T {
-        while self.locked.swap(true, Ordering::Acquire) {
-            core::hint::spin_loop();
+    fn begin(handshake: Handshake, peer: Option<Arc<Peer>>) -> Tls {
+        Tls {
+            handshake: Some(handshake),
+            peer,
+            sending: UnsafeCell::new(None),
+            receiving: UnsafeCell::new(None),
+            update_wanted: AtomicBool::new(false),
         }
-        let result = act(unsafe { &mut *self.kernel.get() });
-        self.locked.store(false, Ordering::Release);
-        result
     }
 }
 
@@ -114,16 +125,29 @@ pub struct Client {
 pub unsafe extern "C" fn outboard_tls_begin(client: &Client, tls: &mut *mut Tls) -> i32 {
     let (certificate, key) = (client.certificate.get(), client.key.get());
     let identity = (!certificate.is_empty()).then_some(Identity { certificate, key });
-    match handshake::begin(client.host.get(), client.authorities.get(), identity, client.now) {
-        Ok(connection) => {
-            *tls = Box::into_raw(Box::new(Tls {
-                handshake: Some(connection),
-                sending: UnsafeCell::new(None),
-                receiving: UnsafeCell::new(None),
-                kernel: UnsafeCell::new(None),
-                locked: AtomicBool::new(false),
-                update_wanted: AtomicBool::new(false),
-            }));
+    match client::begin(client.host.get(), client.authorities.get(), identity, client.now) {
+        Ok(handshake) => {
+            *tls = Box::into_raw(Box::new(Tls::begin(handshake, None)));
+            0
+        }
+        Err(failure) => failure.number(),
+    }
+}
+
+#[repr(C)]
+pub struct ServerFiles {
+    certificate: Bytes,
+    key: Bytes,
+    authorities: Bytes,
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_serve(files: &ServerFiles, server: &mut *mut Server) -> i32 {
+    let identity = Identity { certificate: files.certificate.get(), key: files.key.get() };
+    let authorities = files.authorities.get();
+    match Server::new(&identity, (!authorities.is_empty()).then_some(authorities)) {
+        Ok(made) => {
+            *server = Box::into_raw(Box::new(made));
             0
         }
         Err(failure) => failure.number(),
@@ -131,10 +155,67 @@ pub unsafe extern "C" fn outboard_tls_begin(client: &Client, tls: &mut *mut Tls)
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn outboard_tls_end(tls: *mut Tls) {
-    if !tls.is_null() {
-        drop(Box::from_raw(tls));
+pub unsafe extern "C" fn outboard_tls_server_end(server: *mut Server) {
+    if !server.is_null() {
+        drop(Box::from_raw(server));
     }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_accept(server: &Server, now: u64, tls: &mut *mut Tls) -> i32 {
+    match server.accept(now) {
+        Ok((handshake, peer)) => {
+            *tls = Box::into_raw(Box::new(Tls::begin(handshake, peer)));
+            0
+        }
+        Err(failure) => failure.number(),
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_shown(tls: &Tls, certificate: &mut Bytes) -> i32 {
+    *certificate = Bytes { at: ptr::null(), size: 0 };
+    let Some(shown) = tls.peer.as_ref().and_then(|peer| peer.shown()) else { return 0 };
+    *certificate = Bytes { at: shown.certificate.as_ptr(), size: shown.certificate.len() };
+    shown.judgement.map_or(0, Failure::number)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_end(tls: *mut Tls) {
+    if tls.is_null() {
+        return;
+    }
+    ptr::drop_in_place(tls);
+    // Also what the ciphers have made of the keys.
+    let size = core::mem::size_of::<Tls>();
+    keys::forget(slice::from_raw_parts_mut(tls.cast::<u8>(), size));
+    dealloc(tls.cast(), Layout::new::<Tls>());
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_save(tls: &Tls, state: *mut u8) -> i32 {
+    let (Some(sending), Some(receiving)) = (&*tls.sending.get(), &*tls.receiving.get()) else {
+        return Failure::BadState.number();
+    };
+    let update_wanted = tls.update_wanted.load(Ordering::Relaxed);
+    let state = slice::from_raw_parts_mut(state, state::SIZE);
+    state::write(state, sending, receiving, update_wanted);
+    0
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_restore(state: *const u8, size: usize, tls: &mut *mut Tls) -> i32 {
+    let Some(read) = state::read(slice::from_raw_parts(state, size)) else {
+        return Failure::BadState.number();
+    };
+    *tls = Box::into_raw(Box::new(Tls {
+        handshake: None,
+        peer: None,
+        sending: UnsafeCell::new(Some(read.sending)),
+        receiving: UnsafeCell::new(Some(read.receiving)),
+        update_wanted: AtomicBool::new(read.update_wanted),
+    }));
+    0
 }
 
 #[repr(C)]
@@ -154,29 +235,23 @@ pub unsafe extern "C" fn outboard_tls_shake(
     shake: &mut Shake,
 ) -> i32 {
     *shake = Shake { used: 0, made: 0, done: false };
-    let Some(mut connection) = tls.handshake.take() else { return Failure::Other.number() };
+    let Some(mut handshake) = tls.handshake.take() else { return Failure::Other.number() };
     let incoming = slice::from_raw_parts_mut(incoming, size);
     let outgoing = slice::from_raw_parts_mut(outgoing, room);
-    let step = handshake::step(&mut connection, incoming, outgoing);
+    let step = handshake.step(incoming, outgoing);
     (shake.used, shake.made) = (step.used, step.made);
     match step.done {
         Err(failure) => return failure.number(),
         Ok(false) => {
-            tls.handshake = Some(connection);
+            tls.handshake = Some(handshake);
             return 0;
         }
         Ok(true) => shake.done = true,
     }
-    let Some((secrets, kernel)) = handshake::end(connection) else { return Failure::Other.number() };
-    *tls.sending.get_mut() = Keys::new(secrets.tx);
-    *tls.receiving.get_mut() = Keys::new(secrets.rx);
-    *tls.kernel.get_mut() = Some(kernel);
-    let there = tls.sending.get_mut().is_some() && tls.receiving.get_mut().is_some();
-    if there {
-        0
-    } else {
-        Failure::Other.number()
-    }
+    let Some((sending, receiving)) = handshake.end() else { return Failure::Other.number() };
+    *tls.sending.get_mut() = Some(sending);
+    *tls.receiving.get_mut() = Some(receiving);
+    0
 }
 
 #[no_mangle]
@@ -203,10 +278,23 @@ pub unsafe extern "C" fn outboard_tls_update(tls: &Tls, record: *mut u8) -> usiz
     if keys.seal(HANDSHAKE, record).is_none() {
         return 0;
     }
-    let next = tls.with_kernel(|kernel| kernel.as_mut()?.update_tx_secret().ok());
     // Without keys nothing is sent any more.
-    *tls.sending.get() = next.and_then(Keys::new);
+    let next = keys.next();
+    *tls.sending.get() = next;
     size
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_close(tls: &Tls, record: *mut u8) -> usize {
+    let Some(keys) = &mut *tls.sending.get() else { return 0 };
+    // warning, close_notify
+    let alert = [1, 0];
+    let size = alert.len() + OVERHEAD;
+    let record = slice::from_raw_parts_mut(record, size);
+    record[HEADER..HEADER + alert.len()].copy_from_slice(&alert);
+    let sealed = keys.seal(ALERT, record);
+    *tls.sending.get() = None;
+    sealed.map_or(0, |()| size)
 }
 
 #[repr(C)]
@@ -257,8 +345,8 @@ unsafe fn take_messages(tls: &Tls, mut messages: &[u8]) -> bool {
     const NEW_SESSION_TICKET: u8 = 4;
     while let [kind, high, middle, low, rest @ ..] = messages {
         if messages == KEY_UPDATE || messages == KEY_UPDATE_WANTED {
-            let next = tls.with_kernel(|kernel| kernel.as_mut()?.update_rx_secret().ok());
-            *tls.receiving.get() = next.and_then(Keys::new);
+            let next = (*tls.receiving.get()).as_ref().and_then(Keys::next);
+            *tls.receiving.get() = next;
             tls.update_wanted.fetch_or(messages == KEY_UPDATE_WANTED, Ordering::Relaxed);
             return true;
         }

@@ -1,6 +1,7 @@
 //! Records of TLS 1.3 (RFC 8446, section 5) once hands are shaken: sealed and opened in place, without allocation.
-use ring::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM, AES_256_GCM, CHACHA20_POLY1305};
-use rustls::ConnectionTrafficSecrets;
+use ring::aead::{Aad, LessSafeKey, Nonce};
+
+use crate::keys::Secret;
 
 /// Of a record: type, version, length.
 pub const HEADER: usize = 5;
@@ -8,7 +9,7 @@ pub const HEADER: usize = 5;
 pub const OVERHEAD: usize = HEADER + 1 + 16;
 pub const CONTENT_MAX: usize = 1 << 14;
 /// Of what follows a header (5.2).
-const SEALED_MAX: usize = CONTENT_MAX + 256;
+pub const SEALED_MAX: usize = CONTENT_MAX + 256;
 
 pub const ALERT: u8 = 21;
 pub const HANDSHAKE: u8 = 22;
@@ -16,6 +17,7 @@ pub const DATA: u8 = 23;
 
 /// One direction's key, and how many records it has sealed or opened.
 pub struct Keys {
+    secret: Secret,
     key: LessSafeKey,
     iv: [u8; 12],
     sequence: u64,
@@ -31,15 +33,18 @@ pub enum Opened {
 }
 
 impl Keys {
-    pub fn new((sequence, secrets): (u64, ConnectionTrafficSecrets)) -> Option<Keys> {
-        let (algorithm, key, iv) = match secrets {
-            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
-            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
-            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
-            _ => return None,
-        };
-        let key = LessSafeKey::new(UnboundKey::new(algorithm, key.as_ref()).ok()?);
-        Some(Keys { key, iv: iv.as_ref().try_into().ok()?, sequence })
+    pub fn new(secret: Secret, sequence: u64) -> Option<Keys> {
+        let (key, iv) = (secret.key()?, secret.iv()?);
+        Some(Keys { secret, key, iv, sequence })
+    }
+
+    /// Those that follow, from their first record on.
+    pub fn next(&self) -> Option<Keys> {
+        Keys::new(self.secret.next()?, 0)
+    }
+
+    pub fn secret(&self) -> &Secret {
+        &self.secret
     }
 
     pub fn sequence(&self) -> u64 {

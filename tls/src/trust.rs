@@ -1,4 +1,4 @@
-//! Whom a client believes.
+//! Whom a client believes, and whom a server.
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -7,8 +7,37 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
+};
 use webpki::{EndEntityCert, KeyUsage};
+
+use crate::shake::failure_of;
+use crate::Failure;
+
+/// Certificates in PEM, of which those that cannot be read are left out: systems have some.
+fn read(authorities: &[u8]) -> (Vec<CertificateDer<'static>>, Arc<RootCertStore>) {
+    let named: Vec<_> = CertificateDer::pem_slice_iter(authorities).flatten().collect();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(named.iter().cloned());
+    (named, Arc::new(roots))
+}
+
+/// What is wrong with a certificate is that it says that it is an authority's, and nothing else. (Its time is looked at
+/// before that.)
+fn is_only_an_authoritys(
+    certificate: &CertificateDer<'_>,
+    now: UnixTime,
+    usage: KeyUsage,
+    provider: &CryptoProvider,
+) -> bool {
+    let Ok(certificate) = EndEntityCert::try_from(certificate) else { return false };
+    let algorithms = provider.signature_verification_algorithms.all;
+    let checked = certificate.verify_for_usage(algorithms, &[], &[], now, usage, None, None);
+    matches!(checked, Err(webpki::Error::CaUsedAsEndEntity))
+}
 
 /// The usual check of chain, time and name, and beside it: a server's certificate that is itself among the authorities
 /// is believed as it is. `openssl req -x509` makes such ones, which say that they are an authority's and would be
@@ -20,27 +49,12 @@ pub struct Trust {
     provider: Arc<CryptoProvider>,
 }
 
-/// Certificates in PEM, of which those that cannot be read are left out: systems have some.
-/// `None` where there is no other.
+/// `None` where no certificate can be read.
 pub fn trust(authorities: &[u8], provider: &Arc<CryptoProvider>) -> Option<Arc<Trust>> {
-    let named: Vec<_> = CertificateDer::pem_slice_iter(authorities).flatten().collect();
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(named.iter().cloned());
-    let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let (named, roots) = read(authorities);
+    let usual = WebPkiServerVerifier::builder_with_provider(roots, provider.clone());
     let usual = usual.build().ok()?;
     Some(Arc::new(Trust { usual, named, provider: provider.clone() }))
-}
-
-impl Trust {
-    /// What is wrong with it is that it says that it is an authority's, and nothing else. (Its time is looked at
-    /// before that.)
-    fn is_only_an_authoritys(&self, server: &CertificateDer<'_>, now: UnixTime) -> bool {
-        let Ok(certificate) = EndEntityCert::try_from(server) else { return false };
-        let algorithms = self.provider.signature_verification_algorithms.all;
-        let usage = KeyUsage::server_auth();
-        let checked = certificate.verify_for_usage(algorithms, &[], &[], now, usage, None, None);
-        matches!(checked, Err(webpki::Error::CaUsedAsEndEntity))
-    }
 }
 
 impl ServerCertVerifier for Trust {
@@ -56,7 +70,7 @@ impl ServerCertVerifier for Trust {
         if !matches!(usual, Err(Error::InvalidCertificate(CertificateError::Other(_)))) {
             return usual;
         }
-        if !self.is_only_an_authoritys(server, now) {
+        if !is_only_an_authoritys(server, now, KeyUsage::server_auth(), &self.provider) {
             return usual;
         }
         let wrong_by = |what| Err(Error::InvalidCertificate(what));
@@ -91,5 +105,50 @@ impl ServerCertVerifier for Trust {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.usual.supported_verify_schemes()
+    }
+}
+
+/// What a server says of clients' certificates, as `Trust` of servers' but for the name: that is read by others.
+pub struct Clients {
+    usual: Arc<dyn ClientCertVerifier>,
+    named: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl Clients {
+    /// `None` where no certificate can be read.
+    pub fn new(authorities: &[u8], provider: &Arc<CryptoProvider>) -> Option<Arc<Clients>> {
+        let (named, roots) = read(authorities);
+        let usual = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
+        let usual = usual.build().ok()?;
+        Some(Arc::new(Clients { usual, named, provider: provider.clone() }))
+    }
+
+    pub fn usual(&self) -> &dyn ClientCertVerifier {
+        &*self.usual
+    }
+
+    /// Of the authorities, which clients are told.
+    pub fn names(&self) -> &[DistinguishedName] {
+        self.usual.root_hint_subjects()
+    }
+
+    pub fn judge(
+        &self,
+        client: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), Failure> {
+        let Err(wrong) = self.usual.verify_client_cert(client, others, now) else { return Ok(()) };
+        if EndEntityCert::try_from(client).err() == Some(webpki::Error::UnsupportedCertVersion) {
+            return Err(Failure::Version1);
+        }
+        if !is_only_an_authoritys(client, now, KeyUsage::client_auth(), &self.provider) {
+            return Err(failure_of(&wrong));
+        }
+        if !self.named.iter().any(|named| named.as_ref() == client.as_ref()) {
+            return Err(Failure::UnknownIssuer);
+        }
+        Ok(())
     }
 }

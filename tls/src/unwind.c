@@ -5,8 +5,9 @@
 void rust_eh_personality(void);
 void rust_eh_personality(void) { abort(); }
 
-void _Unwind_Resume(void *exception);
-void _Unwind_Resume(void *exception) {
+// _Unwind_Resume, by the name that scripts/setup/tls.mjs gives it.
+void outboard_tls_unwind_resume(void *exception);
+void outboard_tls_unwind_resume(void *exception) {
   (void)exception;
   abort();
 }

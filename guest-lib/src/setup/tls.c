@@ -131,7 +131,7 @@ static void explain(int failure, const struct server_name *server, const struct 
           "the server's own certificate, with OUTBOARD_CA",
           host, port, authorities);
       return;
-    case OUTBOARD_TLS_BAD_SERVER:
+    case OUTBOARD_TLS_BAD_PEER:
       log_error("the certificate of tls://%s:%s is no server's. Give the server another one", host,
                 port);
       return;
