@@ -2,7 +2,7 @@
 // objects with virtual functions that one makes and another uses.
 #include <new>
 
-#include "check.h"
+#include "../check.h"
 
 using Function = int (*)(int);
 
