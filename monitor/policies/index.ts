@@ -1,5 +1,8 @@
 // All policies by name, as the configuration names them. A new one is one line here.
 
+import { none as noAdmission } from './admission/none.js';
+import { smore } from './admission/smore.js';
+import type { AdmissionPolicy } from './admission.js';
 import { drain } from './migration/drain.js';
 import { imbalance } from './migration/imbalance.js';
 import type { MigrationPolicy } from './migration.js';
@@ -29,6 +32,9 @@ export const placementPolicies: ReadonlyMap<string, PlacementPolicy> = byName([
   pack,
   diluPlacement,
 ]);
+
+/** What they know of functions is in the file that `--functions` names. */
+export const admissionPolicies: ReadonlyMap<string, AdmissionPolicy> = byName([noAdmission, smore]);
 
 export const queuePolicies: ReadonlyMap<string, QueuePolicy> = byName([firstCome, strictFirst]);
 

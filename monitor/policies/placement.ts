@@ -1,5 +1,6 @@
 // What a placement policy is: a pure function that says which slot a request gets now, or null when
 // it has to wait. It never waits, draws or looks at a clock; equal choices go to the lowest index.
+import type { Admission } from './admission.js';
 import type { GpuState, Placement, ServerState, SessionRequest } from './state.js';
 
 export interface PlacementParameters {
@@ -7,6 +8,8 @@ export interface PlacementParameters {
   omega: number;
   /** The most that limits of GPU time may add up to on one GPU. */
   gamma: number;
+  /** Who may join whom, beside all that; absent or null: everybody may. */
+  admission?: Admission | null;
 }
 
 export const usualParameters: PlacementParameters = { omega: 1, gamma: 1.5 };

@@ -45,7 +45,14 @@ function usualOn({ usual }: GpuState, { usualMost = usual }: SessionRequest): bi
 }
 
 /** What keeps a request from a GPU. limits: only where a policy holds sums of limits to gamma. */
-export type Obstacle = 'unhealthy' | 'not allowed' | 'no slot' | 'memory' | 'share' | 'limits';
+export type Obstacle =
+  | 'unhealthy'
+  | 'not allowed'
+  | 'no slot'
+  | 'memory'
+  | 'share'
+  | 'admission'
+  | 'limits';
 
 /** How a request of one GPU would fit on this one now, or what keeps it from there first. */
 export function fit(
@@ -62,6 +69,8 @@ export function fit(
   if (memory > available) return 'memory';
   const { requests: requested, limits: limited } = gpu.promised ?? sumsOf(gpu);
   if (requested + milli(request.shareRequest) > promisable(parameters)) return 'share';
+  const { admission } = parameters;
+  if (admission && admission.against(request, gpu.sessions) !== null) return 'admission';
   return { gpu, slot, memory, available, requested, limited };
 }
 

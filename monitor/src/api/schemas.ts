@@ -229,6 +229,7 @@ export const Server = Type.Object({
   }),
   placement: Type.String(),
   queuePolicy: Type.String({ description: 'who of those that wait has the turn' }),
+  admission: Type.String({ description: 'who may join whom on a GPU' }),
   quota: Type.String(),
   sessionMemory: Type.String({
     description: 'for sessions that do not say how much memory they want: auto, 25%, 4 GiB',
@@ -305,6 +306,7 @@ export const Drain = Type.Object({
 
 export const Policies = Type.Object({
   queue: Type.Array(Type.Object({ name: Type.String(), summary: Type.String() })),
+  admission: Type.Array(Type.Object({ name: Type.String(), summary: Type.String() })),
   placement: Type.Array(Type.Object({ name: Type.String(), summary: Type.String() })),
   quota: Type.Array(
     Type.Object({

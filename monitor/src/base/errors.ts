@@ -456,6 +456,16 @@ const table = {
     sentence: 'there is no session %s',
     remedy: 'See `outboard sessions` for those that run and wait.',
   },
+  OB_FUNCTIONS_FILE: {
+    sentence: '%s',
+    remedy:
+      'Correct the functions file, or leave --functions and --admission out; docs/policies.md shows what can be said in it.',
+  },
+  OB_ADMISSION: {
+    sentence: 'this server does not admit it: %s',
+    remedy:
+      "Its objective (slo) is shorter than what it takes alone (solo) in the server's functions file: ask the operator to correct that, or use a faster GPU.",
+  },
   OB_MAX_BLOCKS: {
     sentence: '--max-blocks has %s numbers, and %s GPUs are served',
     remedy:

@@ -186,6 +186,8 @@ export interface ServerView {
   traits: string | null;
   placement: string;
   queuePolicy: string;
+  /** The policy that says who may join whom on a GPU. */
+  admission: string;
   quota: string;
   /** The rule for sessions that do not say how much memory they want: auto, 25%, 4 GiB. */
   sessionMemory: string;

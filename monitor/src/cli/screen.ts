@@ -35,6 +35,7 @@ export function headLines(
       [
         `placement ${server.placement}`,
         ...(server.queuePolicy === 'first-come' ? [] : [`queue ${server.queuePolicy}`]),
+        ...(server.admission === 'none' ? [] : [`admission ${server.admission}`]),
         `quota ${server.quota}`,
         `session memory ${server.sessionMemory}`,
         `guests connect to ${addresses.join(', ') || 'nothing'}`,

@@ -1,6 +1,11 @@
 import type { Parameter, PolicyKind, Source } from '../../policies/cluster/policy.js';
 import { type AnyClusterPolicy, clusterPolicies } from '../../policies/cluster/registry.js';
-import { placementPolicies, queuePolicies, quotaPolicies } from '../../policies/index.js';
+import {
+  admissionPolicies,
+  placementPolicies,
+  queuePolicies,
+  quotaPolicies,
+} from '../../policies/index.js';
 import { command, exitCodes } from '../cli/command.js';
 import { type Column, print, printJson, table } from '../cli/table.js';
 import { didYouMean } from '../options/nearest.js';
@@ -8,7 +13,7 @@ import { UsageError, yesNo } from '../options/options.js';
 
 interface Row {
   name: string;
-  kind: PolicyKind;
+  kind: PolicyKind | 'admission';
   /** live: `outboard serve` does as it decides. simulated: nothing but a simulation does. */
   runs: 'live' | 'simulated';
   /** What a quota policy of a server counts; null: nothing, or it is none. */
@@ -35,7 +40,7 @@ export const policies = command({
   summary: 'list the policies for placement and for GPU time',
   usage: '[NAME]',
   about: `Lists the policies there are. Those that run live \`outboard serve\` can be told to use: which GPU
-a session is placed on, whose turn it is, and how GPU time is shared. PERIOD is how often shares are decided anew.
+a session is placed on, whose turn it is, who may join whom, and how GPU time is shared. PERIOD is how often shares are decided anew.
 Those that are simulated decide for a whole cluster, and nobody but a simulation does as they say.
 
 \`outboard policies NAME\` explains the policies of that name: what it has from which paper, its
@@ -71,6 +76,9 @@ function rows(): Row[] {
   const queue = [...queuePolicies.values()].map(({ name, summary }): Row => {
     return { name, kind: 'queue', runs: 'live', ...none, summary };
   });
+  const admission = [...admissionPolicies.values()].map(({ name, summary }): Row => {
+    return { name, kind: 'admission', runs: 'live', ...none, summary };
+  });
   const quota = [...quotaPolicies.values()].map(({ name, unit, periodMs, summary }): Row => {
     const counted = unit === 'none' ? none : { unit, periodMs };
     return { name, kind: 'quota', runs: 'live', ...counted, summary };
@@ -78,7 +86,7 @@ function rows(): Row[] {
   const simulated = clusterPolicies.map(({ name, kind, summary }): Row => {
     return { name, kind, runs: 'simulated', ...none, summary };
   });
-  return [...placement, ...queue, ...quota, ...simulated];
+  return [...placement, ...queue, ...admission, ...quota, ...simulated];
 }
 
 interface Origin {

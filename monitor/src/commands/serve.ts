@@ -2,7 +2,12 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { loadNative } from '../../../api-server/src/native.js';
-import { placementPolicies, queuePolicies, quotaPolicies } from '../../policies/index.js';
+import {
+  admissionPolicies,
+  placementPolicies,
+  queuePolicies,
+  quotaPolicies,
+} from '../../policies/index.js';
 import { type Api, newMetrics, startApi } from '../api/api.js';
 import { socketTokenFile } from '../api/socket-token.js';
 import { Descriptors } from '../base/descriptors.js';
@@ -202,6 +207,7 @@ function policies() {
   const quota = [...quotaPolicies.values()];
   return {
     queue: [...queuePolicies.values()].map(({ name, summary }) => ({ name, summary })),
+    admission: [...admissionPolicies.values()].map(({ name, summary }) => ({ name, summary })),
     placement: placement.map(({ name, summary }) => ({ name, summary })),
     quota: quota.map(({ name, summary, unit, periodMs }) => ({ name, summary, unit, periodMs })),
   };

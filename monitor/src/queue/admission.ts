@@ -34,6 +34,8 @@ export function admit(
     tenantSessions: tenant?.limits.sessions ?? null,
   };
   checkPossible(hello, request, state, parameters);
+  const never = parameters.admission?.never(request) ?? null;
+  if (never !== null) throw new OutboardError('OB_ADMISSION', never);
   if (tenant) checkTenant(tenant, request, state);
   return request;
 }

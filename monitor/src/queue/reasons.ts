@@ -102,7 +102,7 @@ function obstacleText(
   lacks: Obstacle,
   gpu: GpuState,
   request: SessionRequest,
-  { omega, gamma }: PlacementParameters,
+  { omega, gamma, admission }: PlacementParameters,
 ): string {
   const promised = sum(gpu, 'shareRequest');
   const most = 100 * Math.min(1, omega);
@@ -120,6 +120,8 @@ function obstacleText(
     }
     case 'share':
       return `${promised} percent promised, and ${request.shareRequest} more are above ${most}`;
+    case 'admission':
+      return `admission: ${admission?.against(request, gpu.sessions) ?? 'it may join those there now'}`;
     case 'limits': {
       const limits = sum(gpu, 'shareLimit');
       return `limits of ${limits} percent, and ${request.shareLimit} more are above ${100 * Math.max(1, gamma)}`;

@@ -24,7 +24,7 @@ export interface QuotaHolder {
   readonly id: number;
   readonly slot: Slot;
   readonly placement: { readonly gpu: number };
-  readonly visitor: { readonly request: Pick<SessionRequest, 'tenant' | 'class'> };
+  readonly visitor: { readonly request: Pick<SessionRequest, 'tenant' | 'class' | 'name'> };
   readonly share: { readonly request: number; readonly limit: number };
   readonly measured: boolean;
   sample: ShareSample;
@@ -35,6 +35,8 @@ export interface QuotaOptions {
   policy: string;
   /** By GPU; one: for all. */
   parameters?: readonly QuotaParameters[];
+  /** Percent of the SMs on which a function's kernels run, by its name; null, absent: all. */
+  smOf?: (name: string) => number | null;
   build: string;
 }
 
@@ -90,6 +92,7 @@ export class Quota {
       class: visitor.request.class,
       shareRequest: share.request,
       shareLimit: share.limit,
+      sm: this.#options.smOf?.(visitor.request.name) ?? 100,
       measured,
     };
     this.#running.set(id, { session, placement });

@@ -28,6 +28,8 @@ export interface QuotaPlacement {
   class: SessionClass;
   shareRequest: number;
   shareLimit: number;
+  /** Percent of the SMs that its kernels run on; absent: all. */
+  sm?: number;
   /** Whether all its work is measured; if not, it has none of these figures. */
   measured: boolean;
 }
@@ -221,13 +223,14 @@ export class QuotaLoop {
 
   #sessionOf(one: Running, beside: readonly Running[] = []): QuotaSession {
     const { placement, counts, began } = one;
-    const { session: id, tenant, class: of, shareRequest, shareLimit } = placement;
+    const { session: id, tenant, class: of, shareRequest, shareLimit, sm = 100 } = placement;
     const wants = counts.held > 0n || counts.inflightNs > 0n;
     const charged = this.#charged(counts);
     // It may say so as it likes: that others work is what they say.
     const others = beside.some((other) => other !== one && other.counts.inflightNs > 0n);
     const queued = counts.queued > 0n && others;
-    return { id, tenant, class: of, shareRequest, shareLimit, charged, began, wants, queued };
+    const share = { shareRequest, shareLimit, sm };
+    return { id, tenant, class: of, ...share, charged, began, wants, queued };
   }
 
   /** For the page, which counts what was given back as used: policies go by what was used. */

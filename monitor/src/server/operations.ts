@@ -48,6 +48,7 @@ export class LiveOperations implements Operations {
         device: options.driver.kind,
         traits: options.driver.traits,
         placement: options.placement.name,
+        admission: options.admission.name,
         queuePolicy: options.queuePolicy.name,
         quota: server.quota.policy,
         sessionMemory: formatMemoryRule(options.memoryRule),

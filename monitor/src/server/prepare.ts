@@ -1,6 +1,11 @@
 // All that can be known to be wrong before a server starts: `outboard serve` begins with it, and with --check-config
 // it is everything that is done.
-import { placementPolicies, queuePolicies } from '../../policies/index.js';
+import {
+  type AdmissionPolicy,
+  type FunctionsTable,
+  nothingProfiled,
+} from '../../policies/admission.js';
+import { admissionPolicies, placementPolicies, queuePolicies } from '../../policies/index.js';
 import type { PlacementPolicy } from '../../policies/placement.js';
 import type { QueuePolicy } from '../../policies/queue.js';
 import { OutboardError } from '../base/errors.js';
@@ -10,6 +15,7 @@ import { findLibraries, hasLibraries } from '../devices/libraries.js';
 import { formatListen, type Listen, requireFree } from '../network/listeners.js';
 import { requireReadyFile } from '../options/daemon.js';
 import type { Address } from '../options/values.js';
+import { readFunctionsFile } from '../queue/functions-file.js';
 import {
   type CacheFolder,
   type CacheKind,
@@ -47,6 +53,8 @@ export interface Prepared {
   sandbox: Sandbox | null;
   placement: PlacementPolicy;
   queuePolicy: QueuePolicy;
+  admission: AdmissionPolicy;
+  functions: FunctionsTable;
 }
 
 export interface TlsOptions {
@@ -90,6 +98,7 @@ export async function prepare(options: PrepareOptions): Promise<Prepared> {
     if (tenants) requireOperators(http, tenants, formatListen);
     if (tls) requireTlsFiles(tls.files, tls.clients);
     requireReadyFile(values['ready-file']);
+    const known = admissionOf(values);
     const driver = await chooseDriver(values.device, values.gpus, values.build);
     const kept = prepareFolders(options, driver);
     // Last: where the server runs already, everything else has been looked at.
@@ -98,6 +107,7 @@ export async function prepare(options: PrepareOptions): Promise<Prepared> {
       tenants,
       driver,
       ...kept,
+      ...known,
       placement: placementOf(values),
       queuePolicy: queuePolicyOf(values),
     };
@@ -152,6 +162,16 @@ function librariesOf(wanted: string, { env }: Driver, log: Log): string | null {
     throw new OutboardError('OB_LIBRARIES', folder, 'has no libcublas.so.13 and libcublasLt.so.13');
   log.info({ folder }, 'programs may call the cuBLAS of this machine (--libraries=remote)');
   return folder;
+}
+
+/** Who may join whom, and what is known of functions. */
+function admissionOf({ admission: name, functions: file }: ServeValues) {
+  const admission = admissionPolicies.get(name);
+  if (!admission) throw new Error(`no policy ${name}`);
+  // A table of nothing would take all pairs for unknown ones.
+  if (name !== 'none' && file === null)
+    throw new OutboardError('OB_FUNCTIONS_FILE', `--admission ${name} goes by --functions FILE`);
+  return { admission, functions: file === null ? nothingProfiled : readFunctionsFile(file) };
 }
 
 function queuePolicyOf({ 'queue-policy': name }: ServeValues): QueuePolicy {

@@ -1,7 +1,12 @@
 // What `outboard serve` can be told.
 import path from 'node:path';
 import { build as defaultBuild } from '../../../bin/paths.mjs';
-import { placementPolicies, queuePolicies, quotaPolicies } from '../../policies/index.js';
+import {
+  admissionPolicies,
+  placementPolicies,
+  queuePolicies,
+  quotaPolicies,
+} from '../../policies/index.js';
 import { usualQuotaParameters, windowBounds } from '../../policies/quota.js';
 import { type MemoryRule, parseMemoryRule } from '../devices/memory-rule.js';
 import { type Listen, parseListen } from '../network/listeners.js';
@@ -277,6 +282,22 @@ export const serveOptions = {
     parse: parseChoice(...placementPolicies.keys()),
     fallback: 'worst-fit',
     shown: 'worst-fit',
+  } satisfies Option<string>,
+  functions: {
+    env: 'OUTBOARD_FUNCTIONS',
+    value: 'FILE',
+    help: 'what is known of functions, by the names of their sessions (YAML): what they bear, beside whom they are slower, how many SMs they run on',
+    parse: (text) => path.resolve(text),
+    fallback: null,
+    path: true,
+  } satisfies Option<string | null>,
+  admission: {
+    env: 'OUTBOARD_ADMISSION',
+    value: 'POLICY',
+    help: `who may join whom on a GPU: ${[...admissionPolicies.keys()].join(', ')}; smore goes by --functions`,
+    parse: parseChoice(...admissionPolicies.keys()),
+    fallback: 'none',
+    shown: 'none',
   } satisfies Option<string>,
   quota: {
     env: 'OUTBOARD_QUOTA',

@@ -2,6 +2,8 @@
 // its Hello (arrivals.ts), through admit, the queue and the placement policy to a slot, which gets the
 // connection itself.
 import { encodeAnswer, encodeHello } from '../../../api-server/src/control.js';
+import { none as noAdmission } from '../../policies/admission/none.js';
+import type { AdmissionPolicy, FunctionsTable } from '../../policies/admission.js';
 import { worstFit } from '../../policies/placement/worst-fit.js';
 import type { PlacementParameters, PlacementPolicy } from '../../policies/placement.js';
 import { firstCome } from '../../policies/queue/first-come.js';
@@ -19,6 +21,7 @@ import { formatListen, type Listen, Listeners } from '../network/listeners.js';
 import type { StrangersMost } from '../network/strangers.js';
 import { admit } from '../queue/admission.js';
 import type { PolicyFailure } from '../queue/guard.js';
+import { admissionBy } from '../queue/guarded-admission.js';
 import type { Ordered } from '../queue/guarded-order.js';
 import { guarded } from '../queue/guarded-placement.js';
 import { Placer } from '../queue/placer.js';
@@ -72,6 +75,9 @@ export interface ServerOptions {
   /** In which order they have their turns. */
   queuePolicy: QueuePolicy;
   placement: PlacementPolicy;
+  /** Who may join whom on a GPU, and what is known of functions. */
+  admission: AdmissionPolicy;
+  functions: FunctionsTable;
   quota: QuotaOptions;
   /** What is held back and measured beside kernels. */
   gated: { copies: boolean; sets: boolean };
@@ -134,13 +140,24 @@ export class Server {
   /** Of the first stop(), which all others wait for, too. */
   #end: Promise<void> | undefined;
 
-  constructor(options: ServerOptions, observer: Observer, log: Log) {
-    this.options = options;
+  constructor(given: ServerOptions, observer: Observer, log: Log) {
     this.#observer = observer;
     this.#log = log;
-    const driver = driverFor(options);
     this.#limitedLog = new LimitedLog(log);
-    this.quota = new Quota(options.quota, log);
+    const policyFailed =
+      (instead: string) => (policy: string, why: PolicyFailure, what: string) => {
+        // Nobody is kept out: the usual policy decides.
+        this.#limitedLog.write('warn', policy, { policy, why, instead }, what);
+        observer.policyFailed(policy, why);
+      };
+    const failed = policyFailed(noAdmission.name);
+    const admission = admissionBy(given.admission, given.functions, failed);
+    const options = { ...given, parameters: { ...given.parameters, admission } };
+    this.options = options;
+    const driver = driverFor(options);
+    const { functions } = options.functions;
+    const smOf = (name: string) => functions.get(name)?.sm ?? null;
+    this.quota = new Quota({ ...options.quota, smOf }, log);
     this.pool = new Pool(
       { ...options, driver },
       {
@@ -174,12 +191,6 @@ export class Server {
       },
       log,
     );
-    const policyFailed =
-      (instead: string) => (policy: string, why: PolicyFailure, what: string) => {
-        // Nobody is kept out: the usual policy decides.
-        this.#limitedLog.write('warn', policy, { policy, why, instead }, what);
-        observer.policyFailed(policy, why);
-      };
     this.#waiting = new Waiting(
       this.pool,
       options.claimSeconds,

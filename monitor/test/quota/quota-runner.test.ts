@@ -282,3 +282,22 @@ t.test('each GPU has a policy with its own parameters; one is for all', async (t
   const [one, other] = limits(1000);
   t.same([one, other], [small, small]);
 });
+
+t.test('parts of the SMs: who fits beside another launches at the same time', async (t) => {
+  const open = (...sms: (number | undefined)[]) => {
+    const loop = new QuotaLoop('host-time', () => {});
+    const pages = sms.map((sm, index) => {
+      const page = new MemoryPage();
+      loop.addPage(`slot ${index}`, page);
+      const its = sm === undefined ? {} : { sm };
+      loop.place(0n, placement(index + 1, { page: `slot ${index}`, shareRequest: 20, ...its }));
+      page.counts = { ...page.counts, session: BigInt(index + 1), held: 1n };
+      return page;
+    });
+    loop.tick(1n * ms);
+    return pages.map(({ limit }) => limit > 0n);
+  };
+  t.same(open(undefined, undefined), [true, false], 'all SMs each: one at a time');
+  t.same(open(60, 40), [true, true]);
+  t.same(open(60, 50), [true, false]);
+});

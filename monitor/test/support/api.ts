@@ -20,6 +20,7 @@ export interface Answer {
 }
 
 export const somePolicies = {
+  admission: [{ name: 'none', summary: 'whoever fits may come' }],
   queue: [{ name: 'first-come', summary: 'in order of arrival' }],
   placement: [{ name: 'best-fit', summary: 'the GPU with the least memory left' }],
   quota: [{ name: 'windows', summary: 'of time', unit: 'device-time', periodMs: 10 }],

@@ -153,6 +153,7 @@ export class MemoryOperations implements Operations {
         device: 'software',
         traits: this.traits,
         placement: 'worst-fit',
+        admission: 'none',
         queuePolicy: 'first-come',
         quota: 'none',
         sessionMemory: 'auto',

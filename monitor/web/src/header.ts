@@ -104,7 +104,14 @@ export class Summary {
     for (const name of ['GPUs', 'Sessions', 'Waiting', 'Memory reserved', 'Time busy', 'Up']) {
       this.#add(name);
     }
-    for (const name of ['Placement', 'Quota', 'Session memory', 'Guests connect to'])
+    for (const name of [
+      'Placement',
+      'Turns',
+      'Admission',
+      'Quota',
+      'Session memory',
+      'Guests connect to',
+    ])
       this.#add(name, 'words');
   }
 
@@ -127,6 +134,8 @@ export class Summary {
     this.#set('Up', duration(up));
     this.#values.get('Up')?.setAttribute('title', `as of ${clock(server.now)}`);
     this.#set('Placement', server.placement);
+    this.#set('Turns', server.queuePolicy);
+    this.#set('Admission', server.admission);
     this.#set('Quota', server.quota);
     const usual = [...new Set(gpus.map(({ memory }) => bytes(memory.usual)))].join(', ');
     this.#set('Session memory', `${server.sessionMemory}: ${usual || '–'} now`);
