@@ -23,13 +23,13 @@ const memory = [
   ...['mapped-memory', 'memory-calls', 'memory-pools', 'peer-devices', 'pool-sharing'],
   ...['pool-streams', 'shared-pieces', 'stack-memory', 'virtual-memory', 'virtual-vector'],
 ];
-// A sample of all others, of one process each: two processes may be on two instances.
+// A sample of all others, of one process each: two processes may be on two instances. A quarter for each change.
 const sample = [
   ...['held-launches', 'device-calls', 'memory-calls', 'memory-pools', 'virtual-memory'],
   ...['managed-memory', 'mapped-memory', 'graph-memory', 'graph-conditional', 'device-heap'],
   ...['child-grid-sort', 'cluster-memory', 'grid-sync', 'occupancy', 'limits', 'link-ptx'],
   ...['texture-2d', 'surface-2d', 'tensor-gemm', 'launch-errors', 'wrong-addresses'],
-];
+].filter((_, index) => process.env['NIGHTLY'] || index % 4 === 0);
 const runs: [traits: string, programs: string[]][] = [
   ['finite-queue=8', few],
   ['finite-queue=64', [...few, ...some]],
