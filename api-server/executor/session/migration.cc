@@ -17,8 +17,6 @@ namespace outboard {
 
 namespace {
 
-// Work that takes longer keeps the session where it is.
-constexpr std::chrono::seconds kRestPatience{5};
 // How often a leader that waits for its guest is woken until it has heard of it.
 constexpr std::chrono::milliseconds kWakeAgain{5};
 
@@ -31,6 +29,14 @@ void prepare_wakes() {
     return sigaction(SIGURG, &action, nullptr) == 0;
   }();
   (void)once;
+}
+
+// The end of a sentence.
+std::string within(std::chrono::milliseconds patience) {
+  char text[64];
+  snprintf(text, sizeof text, " within %g seconds",
+           std::chrono::duration<double>(patience).count());
+  return text;
 }
 
 template <class T>
@@ -136,14 +142,8 @@ std::string Session::come_to_rest() {
   while (!objects_.all_done() || host_functions_.pending()) {
     if (ending_.load()) return "the session ends";
     if (std::chrono::steady_clock::now() > park_until_)
-      return "its work on the device did not end within 5 seconds";
-    if (objects_.orphans() != 0 && !waits_for_guest() && stream_waits_.empty()) {
-      // Streams that were destroyed with work on them cannot be asked.
-      const uint64_t orphans = objects_.orphans();
-      driver().cuCtxSynchronize();
-      objects_.forget_orphans(orphans);
-      continue;
-    }
+      return "its work on the device did not end" + within(rest_patience_);
+    await_orphans();
     pollfd guest{fd_, POLLIN, 0};
     if (!waits_for_guest() && stream_waits_.empty()) {
       poll(nullptr, 0, kLookMilliseconds);
@@ -154,10 +154,23 @@ std::string Session::come_to_rest() {
   transfers_.settle(UINT64_MAX, nullptr, true);
   stream_marks_.end();
   answers_.output();
-  if (!threads_.wait_alone(park_until_)) return "what it waits for did not come within 5 seconds";
+  if (!threads_.wait_alone(park_until_))
+    return "what it waits for did not come" + within(rest_patience_);
   gate_.settle();
   if (driver().cuCtxSynchronize() != CUDA_SUCCESS) return "the device's context has failed";
   return {};
+}
+
+// Streams that were destroyed with work on them cannot be asked: only a wait for the whole device
+// tells, and that may have no end. So another thread waits, also beyond the move.
+void Session::await_orphans() {
+  const uint64_t orphans = objects_.orphans();
+  if (orphans == 0 || orphans_awaited_.exchange(true)) return;
+  run([this, orphans] {
+    driver().cuCtxSynchronize();
+    objects_.forget_orphans(orphans);
+    orphans_awaited_.store(false);
+  });
 }
 
 // For the thread that moves the session. False where the leader does not park: *why.
@@ -167,15 +180,15 @@ bool Session::await_parked(std::string *why) {
     *why = "the session ends";
     return false;
   }
-  park_until_ = std::chrono::steady_clock::now() + kRestPatience;
+  park_until_ = std::chrono::steady_clock::now() + rest_patience_;
   parking_ = Parking::kWanted;
   park_wanted_.store(true);
   while (parking_ == Parking::kWanted) {
     if (has_leader_) pthread_kill(leader_, SIGURG);
     parking_changed_.wait_for(lock, kWakeAgain);
     if (parking_ == Parking::kWanted &&
-        std::chrono::steady_clock::now() > park_until_ + kRestPatience) {
-      *why = "one of its commands did not end within 10 seconds";
+        std::chrono::steady_clock::now() > park_until_ + rest_patience_) {
+      *why = "one of its commands did not end" + within(2 * rest_patience_);
       return false;
     }
   }

@@ -282,6 +282,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void lead_noted();
   void park();
   std::string come_to_rest();
+  void await_orphans();
   bool await_parked(std::string *why);
   uint64_t stopped_ns();
   void unpark(bool moved);
@@ -330,6 +331,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const Program program_;
   const std::chrono::milliseconds patience_;
   const std::chrono::milliseconds stop_patience_;
+  const std::chrono::milliseconds rest_patience_;
   const uint64_t module_limit_;
   const std::function<void(const ExpectedModule &)> on_used_;
   const std::function<void()> on_closing_;
@@ -396,6 +398,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::unique_ptr<Arrival> arrival_;
   const std::function<void()> on_arrived_;
   std::atomic<bool> park_wanted_{false};
+  std::atomic<bool> orphans_awaited_{false};  // by a thread that does nothing else
   std::mutex parking_mutex_;  // innermost
   std::condition_variable parking_changed_;
   Parking parking_ = Parking::kNot;

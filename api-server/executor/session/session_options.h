@@ -60,6 +60,8 @@ struct SessionOptions {
   // and when the server has ended it.
   std::chrono::milliseconds patience{10000};
   std::chrono::milliseconds stop_patience{1000};
+  // How long a session that is to move may take to come to rest; with more work it stays.
+  std::chrono::milliseconds rest_patience{5000};
   // Called once for each module that the session uses, from any of its threads; may be empty.
   std::function<void(const ExpectedModule &)> on_used;
   // Called once, from a thread of the session, when the guest has gone or the session is to end:

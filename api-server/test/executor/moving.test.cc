@@ -284,8 +284,8 @@ struct Target {
       return {};
     return frame;
   }
-  void answer(const std::vector<uint8_t> &question, int32_t result = 0) {
-    wire_ModuleGlobal_reply reply{};
+  template <class Reply = wire_Echo_reply>
+  void answer(const std::vector<uint8_t> &question, int32_t result = 0, Reply reply = {}) {
     memcpy(&reply.reply.request, question.data() + sizeof(wire_header), sizeof(uint64_t));
     reply.reply.header = {WIRE_REPLY, 0, sizeof reply};
     reply.reply.result = result;
@@ -301,6 +301,11 @@ struct Target {
       if (head.op == WIRE_MoveCommit) return frame;
       commands.push_back(head.op);
       if (head.op == WIRE_Echo) answer(frame);
+      if (head.op == WIRE_ModuleOpen) {
+        wire_ModuleOpen_reply loaded{};
+        loaded.state = WIRE_MODULE_LOADED;
+        answer(frame, CUDA_SUCCESS, loaded);
+      }
     }
   }
 
@@ -371,6 +376,40 @@ TEST(a_target_that_refuses_leaves_the_session_where_it_is) {
   CHECK(told.why.find("CUDA error 2") != told.why.npos);
   CHECK(echoes(w));
   w.end();
+}
+
+TEST(work_without_end_on_a_destroyed_stream_keeps_the_session_where_it_is) {
+  WorldOptions options;
+  options.rest_patience = std::chrono::milliseconds(100);
+  World w(options);
+  w.load_kernels();
+  const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  w.gate(1, stream);
+  wire_cuStreamDestroy_v2 destroy{};
+  destroy.hStream = stream;
+  w.guest.put(WIRE_cuStreamDestroy_v2, destroy);
+  CHECK(echoes(w));
+  // A second move does not wait with a second thread.
+  for (int i = 0; i < 2; i++) {
+    Target target(w);
+    CHECK(target.take_connection());
+    std::thread loads([&] { CHECK(target.serve_until_commit().empty()); });
+    const Told told = target.told.get_future().get();
+    loads.join();
+    CHECK(!told.moved);
+    CHECK_EQUAL(told.why, "its work on the device did not end within 0.1 seconds");
+    // The kernel runs still, and nobody waits for it.
+    CHECK(echoes(w));
+  }
+  World::fake().open_gate(1);
+  CHECK_EQUAL(w.guest.synchronize().reply.result, CUDA_SUCCESS);
+  Target target(w);
+  CHECK(target.take_connection());
+  const std::vector<uint8_t> commit = target.serve_until_commit();
+  CHECK(!commit.empty());
+  target.answer(commit);
+  CHECK(target.told.get_future().get().moved);
+  CHECK(w.ended().reason == EndReason::kMoved);
 }
 
 TEST(a_session_moves_once_at_a_time) {

@@ -78,6 +78,7 @@ World::World(WorldOptions options, int fds[2])
   session_options.arrives = options.arrives;
   session_options.patience = options.patience;
   session_options.stop_patience = options.stop_patience;
+  session_options.rest_patience = options.rest_patience;
   session_options.most_kernel = options.most_kernel;
   session_options.kernel_sentence = "it takes too long";
   session_options.gate = options.gate;

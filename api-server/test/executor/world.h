@@ -16,6 +16,7 @@ struct WorldOptions {
   uint64_t images = 0;
   std::chrono::milliseconds patience{60000};
   std::chrono::milliseconds stop_patience{60000};
+  std::chrono::milliseconds rest_patience{5000};
   std::chrono::milliseconds most_kernel{0};
   std::string leftover;
   outboard::GateOptions gate;
