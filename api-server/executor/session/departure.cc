@@ -118,21 +118,22 @@ bool Departure::note_variables(const LoadLog::Load &load, uint32_t number) {
   std::string why;
   const std::vector<std::string> names = variable_names(*load.image, &why);
   if (!why.empty()) return refuse(why);
-  std::vector<Named> &list = variables_[number];
+  std::vector<Placed> &list = variables_[number];
   for (const std::string &name : names) {
     CUdeviceptr address = 0;
     size_t size = 0;
     if (s_.driver().cuLibraryGetGlobal(&address, &size, load.library, name.c_str()) ==
             CUDA_SUCCESS &&
         size > 0) {
-      list.push_back({name, {address, size}});
+      list.push_back({name, address, size});
     }
   }
   return true;
 }
 
-bool Departure::send_image(const Image &image, const Hash &hash) {
-  for (uint64_t at = 0; at < image.size(); at += kPiece) {
+// Bytes `from` to `to`.
+bool Departure::send_image(const Image &image, const Hash &hash, uint64_t from, uint64_t to) {
+  for (uint64_t at = from; at < to; at += kPiece) {
     wire_ModulePiece piece{};
     piece.header.op = WIRE_ModulePiece;
     piece.hash0 = hash[0];
@@ -141,7 +142,7 @@ bool Departure::send_image(const Image &image, const Hash &hash) {
     piece.hash3 = hash[3];
     piece.total = image.size();
     piece.offset = at;
-    piece.length = std::min<uint64_t>(kPiece, image.size() - at);
+    piece.length = std::min<uint64_t>(kPiece, to - at);
     if (!link_.post(&piece, sizeof piece, image.data() + at, piece.length)) return false;
   }
   return true;
@@ -187,7 +188,7 @@ bool Departure::load(const LoadLog::Load &load, uint32_t number) {
       return refuse("the other GPU does not load a module that the session has (CUDA error " +
                     std::to_string(result) + ")");
     if (state == WIRE_MODULE_LOADED) return compare(load, number);
-    if (!send_image(*load.image, load.hash)) return false;
+    if (!send_image(*load.image, load.hash, 0, load.image->size())) return false;
   }
 }
 
@@ -209,7 +210,7 @@ bool Departure::unload(const LoadLog::Load &load, uint32_t number) {
 
 // Whether the target has the module's variables where they are here.
 bool Departure::compare(const LoadLog::Load &load, uint32_t number) {
-  for (const auto &[name, place] : variables_[number]) {
+  for (const auto &[name, wanted, wanted_size] : variables_[number]) {
     std::vector<uint8_t> reply;
     uint64_t address = 0, size = 0;
     if (load.expected) {
@@ -225,11 +226,11 @@ bool Departure::compare(const LoadLog::Load &load, uint32_t number) {
       address = as<wire_ModuleGlobal_reply>(reply).address;
       size = as<wire_ModuleGlobal_reply>(reply).size;
     }
-    if (as<wire_reply>(reply).result != CUDA_SUCCESS || size != place.size)
+    if (as<wire_reply>(reply).result != CUDA_SUCCESS || size != wanted_size)
       return refuse("the other GPU's module lacks its variable " + name);
-    if (address != place.address)
+    if (address != wanted)
       return refuse("the variable " + name + " would lie at " + hex(address) +
-                    " on the other GPU instead of " + hex(place.address) +
+                    " on the other GPU instead of " + hex(wanted) +
                     ", and kernels may have kept its address");
   }
   return true;
@@ -238,28 +239,23 @@ bool Departure::compare(const LoadLog::Load &load, uint32_t number) {
 // Those that the guest has taken, of modules that were loaded before it asked. The others are as
 // they were loaded.
 bool Departure::take_expected() {
-  for (size_t at = 0; at < steps_; at++) {
-    LoadLog::Step step{};
-    LoadLog::Load load;
-    s_.load_log().look(at, [&](const LoadLog::Step &one, const LoadLog::Load &now) {
-      step = one;
-      load = now;
-    });
-    if (step.unload || !load.expected || !loads_.contains(step.load)) continue;
-    if (load.handle == 0) {
-      variables_.erase(step.load);
+  for (const auto &[number, load] : loads_) {
+    if (!load.expected) continue;
+    const uint64_t handle = s_.load_log().handle(number);
+    if (handle == 0) {
+      variables_.erase(number);
       continue;
     }
     wire_ModuleTake take{};
     take.header.op = WIRE_ModuleTake;
-    take.module = load.handle;
+    take.module = handle;
     take.index = *load.expected;
     if (!link_.post(&take, sizeof take)) return false;
-    for (const auto &[name, place] : variables_[step.load]) {
+    for (const auto &[name, address, size] : variables_[number]) {
       // With that it becomes memory that the session may use.
       wire_ModuleGlobal q{};
       q.request.header.op = WIRE_ModuleGlobal;
-      q.module = load.handle;
+      q.module = handle;
       q.name_size = static_cast<uint32_t>(name.size());
       std::vector<uint8_t> reply;
       if (!link_.ask(&q, sizeof q, name.data(), name.size(), &reply)) return false;
@@ -346,8 +342,8 @@ bool Departure::memory() {
 
 bool Departure::variables() {
   for (const auto &[number, list] : variables_) {
-    for (const Named &named : list) {
-      if (!contents(named.place.address, named.place.size, false)) return false;
+    for (const Placed &variable : list) {
+      if (!contents(variable.address, variable.size, false)) return false;
     }
   }
   return true;
@@ -381,20 +377,8 @@ bool Departure::contents(uint64_t address, uint64_t size, bool zeroed) {
 bool Departure::coming_images() {
   bool sent = true;
   s_.pending_images().each([&](const Hash &hash, const PendingImage &pending) {
-    for (const auto &[start, end] : pending.present()) {
-      for (uint64_t at = start; sent && at < end; at += kPiece) {
-        wire_ModulePiece piece{};
-        piece.header.op = WIRE_ModulePiece;
-        piece.hash0 = hash[0];
-        piece.hash1 = hash[1];
-        piece.hash2 = hash[2];
-        piece.hash3 = hash[3];
-        piece.total = pending.image()->size();
-        piece.offset = at;
-        piece.length = std::min<uint64_t>(kPiece, end - at);
-        sent = link_.post(&piece, sizeof piece, pending.image()->data() + at, piece.length);
-      }
-    }
+    for (const auto &[start, end] : pending.present())
+      sent = sent && send_image(*pending.image(), hash, start, end);
   });
   return sent;
 }

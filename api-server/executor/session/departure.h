@@ -37,7 +37,8 @@ class Departure {
 
  private:
   // A variable that the target has at the same address.
-  struct Place {
+  struct Placed {
+    std::string name;
     uint64_t address, size;
   };
 
@@ -48,7 +49,7 @@ class Departure {
   bool replay();
   bool load(const LoadLog::Load &load, uint32_t number);
   bool unload(const LoadLog::Load &load, uint32_t number);
-  bool send_image(const Image &image, const Hash &hash);
+  bool send_image(const Image &image, const Hash &hash, uint64_t from, uint64_t to);
   bool note_variables(const LoadLog::Load &load, uint32_t number);
   bool expect(const LoadLog::Load &load, const std::string &name, std::vector<uint8_t> *reply);
   bool open(const LoadLog::Load &load, std::vector<uint8_t> *reply);
@@ -72,11 +73,7 @@ class Departure {
   size_t steps_ = 0;  // of the log, that the target has done
   // By number of the load: what it was, without its library; and its variables.
   std::map<uint32_t, LoadLog::Load> loads_;
-  struct Named {
-    std::string name;
-    Place place;
-  };
-  std::map<uint32_t, std::vector<Named>> variables_;
+  std::map<uint32_t, std::vector<Placed>> variables_;
   std::atomic<bool> over_{false};
   std::thread thread_;
 };

@@ -75,6 +75,11 @@ bool LoadLog::look(size_t place, const std::function<void(const Step &, const Lo
   return true;
 }
 
+uint64_t LoadLog::handle(uint32_t load) const {
+  std::lock_guard lock(mutex_);
+  return load < loads_.size() ? loads_[load].handle : 0;
+}
+
 bool LoadLog::whole() const {
   std::lock_guard lock(mutex_);
   return whole_;

@@ -58,6 +58,9 @@ class LoadLog {
   // False where there is none yet.
   bool look(size_t place, const std::function<void(const Step &, const Load &)> &f);
 
+  // Of the module of that load; 0: it was expected, and is not taken.
+  uint64_t handle(uint32_t load) const;
+
   // Whether all was kept.
   bool whole() const;
 

@@ -48,6 +48,15 @@ std::vector<T> list_of(const std::vector<uint8_t> &bytes) {
 
 }  // namespace
 
+// For each thread of the session's, any of which may lead: one that was made by one of the driver's
+// may have all signals blocked.
+void can_be_woken() {
+  sigset_t wakes;
+  sigemptyset(&wakes);
+  sigaddset(&wakes, SIGURG);
+  pthread_sigmask(SIG_UNBLOCK, &wakes, nullptr);
+}
+
 // ---- memory ------------------------------------------------------------------------------------
 
 MoveBuffers::MoveBuffers(const Driver &driver) : driver_(driver) {
@@ -101,18 +110,6 @@ void Session::move(int link, Departure::Done done) {
 MoveBuffers &Session::move_buffers() {
   if (!move_buffers_) move_buffers_ = std::make_unique<MoveBuffers>(driver());
   return *move_buffers_;
-}
-
-// Who leads can be woken. A thread that was made by one of the driver's may have all signals
-// blocked.
-void Session::lead_noted() {
-  sigset_t wakes;
-  sigemptyset(&wakes);
-  sigaddset(&wakes, SIGURG);
-  pthread_sigmask(SIG_UNBLOCK, &wakes, nullptr);
-  std::lock_guard lock(parking_mutex_);
-  leader_ = pthread_self();
-  has_leader_ = true;
 }
 
 // For the leader, between two commands, when it is wanted. Where it waits for the guest, others may
@@ -184,7 +181,7 @@ bool Session::await_parked(std::string *why) {
   parking_ = Parking::kWanted;
   park_wanted_.store(true);
   while (parking_ == Parking::kWanted) {
-    if (has_leader_) pthread_kill(leader_, SIGURG);
+    if (const pthread_t leader = leader_.load()) pthread_kill(leader, SIGURG);
     parking_changed_.wait_for(lock, kWakeAgain);
     if (parking_ == Parking::kWanted &&
         std::chrono::steady_clock::now() > park_until_ + rest_patience_) {

@@ -29,6 +29,9 @@ class MoveBuffers {
   bool ready_ = false;
 };
 
+// Lets a leader that waits for its guest be woken, when it is the calling thread.
+void can_be_woken();
+
 // What has come of a session that is not here yet.
 struct Arrival {
   ~Arrival();

@@ -95,7 +95,12 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       reconnection_(fd, options.grace),
       receiver_(fd, options.leftover, *counters_, reconnection_),
       answers_(fd, *counters_, reconnection_, trace_.get(), Output::installed(), ending_),
-      threads_([this] { device_->bind(); }, [this] { lead(); }),
+      threads_(
+          [this] {
+            device_->bind();
+            can_be_woken();
+          },
+          [this] { lead(); }),
       memory_(device_->driver(), device_->ordinal(), device_->scrubber(), device_->window_base(),
               device_->window_size(),
               {options.memory_limit, options.pinned_limit, device_->granularity()},
@@ -178,7 +183,7 @@ Session::~Session() {
 // ---- the leader's loop -------------------------------------------------------------------------
 
 void Session::lead() {
-  lead_noted();
+  leader_.store(pthread_self(), std::memory_order_relaxed);
   if (arrival_ && arrival_->connection < 0 && !take_connection()) return finish();
   while (!ending_.load(std::memory_order_relaxed)) {
     if (park_wanted_.load(std::memory_order_relaxed)) [[unlikely]] {

@@ -279,7 +279,6 @@ class Session : public std::enable_shared_from_this<Session> {
 
   enum class Parking { kNot, kWanted, kParked, kOver };
   bool take_connection();
-  void lead_noted();
   void park();
   std::string come_to_rest();
   void await_orphans();
@@ -399,11 +398,10 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::function<void()> on_arrived_;
   std::atomic<bool> park_wanted_{false};
   std::atomic<bool> orphans_awaited_{false};  // by a thread that does nothing else
-  std::mutex parking_mutex_;  // innermost
+  std::mutex parking_mutex_;                  // innermost
   std::condition_variable parking_changed_;
   Parking parking_ = Parking::kNot;
-  pthread_t leader_{};
-  bool has_leader_ = false;
+  std::atomic<pthread_t> leader_{};  // who leads, or has led last; 0: nobody will again
   std::string cannot_park_;
   std::chrono::steady_clock::time_point park_until_, stopped_at_;
   std::unique_ptr<MoveBuffers> move_buffers_;

@@ -179,7 +179,7 @@ void Session::finish() {
   {
     std::lock_guard lock(parking_mutex_);
     parking_ = Parking::kOver;
-    has_leader_ = false;
+    leader_.store(0);
     parking_changed_.notify_all();
   }
   if (trace_) trace_->taken();

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/local_socket.h"
+#include "wire/parts.h"
 
 namespace outboard {
 
@@ -101,12 +102,7 @@ bool MoveLink::take(size_t *at) {
 
 bool MoveLink::send(iovec *parts, int count) {
   if (!why_.empty()) return false;
-  while (count > 0) {
-    if (parts->iov_len == 0) {
-      ++parts;
-      --count;
-      continue;
-    }
+  for (advance(parts, count, 0); count > 0;) {
     msghdr message{};
     message.msg_iov = parts;
     message.msg_iovlen = static_cast<size_t>(count);
@@ -117,16 +113,7 @@ bool MoveLink::send(iovec *parts, int count) {
       if (!wait(POLLOUT)) return false;
       continue;
     }
-    auto taken = static_cast<size_t>(sent);
-    while (count > 0 && taken >= parts->iov_len) {
-      taken -= parts->iov_len;
-      ++parts;
-      --count;
-    }
-    if (count > 0) {
-      parts->iov_base = static_cast<uint8_t *>(parts->iov_base) + taken;
-      parts->iov_len -= taken;
-    }
+    advance(parts, count, static_cast<size_t>(sent));
   }
   return true;
 }

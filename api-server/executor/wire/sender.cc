@@ -10,6 +10,8 @@
 #include <cstring>
 #include <new>
 
+#include "wire/parts.h"
+
 namespace outboard {
 
 Sender::Sender(int fd, Counters &counters, Reconnection &reconnection)
@@ -71,12 +73,7 @@ bool Sender::goes_on() const {
 bool Sender::send_rest(iovec *&parts, int &count, int descriptor) {
   alignas(cmsghdr) char beside[CMSG_SPACE(sizeof descriptor)] = {};
   uint64_t total = 0;
-  while (count > 0) {
-    if (parts->iov_len == 0) {
-      ++parts;
-      --count;
-      continue;
-    }
+  for (advance(parts, count, 0); count > 0;) {
     msghdr message{};
     message.msg_iov = parts;
     message.msg_iovlen = static_cast<size_t>(count);
@@ -96,17 +93,9 @@ bool Sender::send_rest(iovec *&parts, int &count, int descriptor) {
     }
     descriptor = -1;
     total += static_cast<uint64_t>(sent);
-    size_t taken = static_cast<size_t>(sent);
+    const auto taken = static_cast<size_t>(sent);
     if (kept_.ring) keep(parts, count, taken);
-    while (count > 0 && taken >= parts->iov_len) {
-      taken -= parts->iov_len;
-      ++parts;
-      --count;
-    }
-    if (count > 0) {
-      parts->iov_base = static_cast<uint8_t *>(parts->iov_base) + taken;
-      parts->iov_len -= taken;
-    }
+    advance(parts, count, taken);
   }
   count_alone(counters_.bytes_out, total);
   return true;

@@ -9,6 +9,7 @@ import { OutboardError } from '../base/errors.js';
 import type { MoveView, Observer } from '../base/view.js';
 import type { Pool } from '../slots/pool.js';
 import type { Slot } from '../slots/slot.js';
+import { Move } from './move.js';
 import { type MoveWish, targetOf } from './move-target.js';
 import type { Session } from './session.js';
 
@@ -22,37 +23,10 @@ export interface MoverOptions {
   onLost(session: Session, how: string): void;
 }
 
-interface Move {
-  session: Session;
-  source: Slot;
-  /** Reserved for it; null: that was given back. */
-  from: Placement | null;
-  to: Placement;
-  began: number;
-  /** Whether a process is being started for it. */
-  starting: boolean;
-  /** That process. */
-  target: Slot | null;
-  /** What was said of the session by either process, or that it has gone; null: nothing yet. */
-  sourceSays: 'moved' | 'stays' | 'gone' | null;
-  targetSays: 'arrived' | 'gone' | null;
-  why: string;
-  /** For how long its commands were not carried out, as its old process says. */
-  stoppedMs: number;
-  /** The end of the link for the source, until it has it. */
-  link: number | null;
-  done(result: MoveView): void;
-  failed(error: OutboardError): void;
-}
-
 export class Mover {
   readonly #options: MoverOptions;
-  /** Those of which it is not known yet where the session is. */
-  readonly #open = new Map<Session, Move>();
-  /** From when a target has the offer until nothing of the session is there, or all of it. */
-  readonly #byTarget = new Map<Slot, Move>();
-  /** Of sessions that have arrived elsewhere: until their old processes have nothing of them any more. */
-  readonly #left = new Map<Slot, Move>();
+  /** Until neither process, nor what is reserved for one, is to be seen to. There are few at a time. */
+  readonly #moves = new Set<Move>();
 
   constructor(options: MoverOptions) {
     this.#options = options;
@@ -73,24 +47,9 @@ export class Mover {
     const fresh = this.#options.pool.freshFor(session.slot, target, memory);
     if (!fresh) throw refuse(`GPU ${target} has no free slot`);
     return await new Promise((done, failed) => {
-      const move: Move = {
-        session,
-        source: session.slot,
-        from: session.placement,
-        to: fresh.placement,
-        began: performance.now(),
-        starting: true,
-        target: null,
-        sourceSays: null,
-        targetSays: null,
-        why: '',
-        stoppedMs: 0,
-        link: null,
-        done,
-        failed,
-      };
-      this.#open.set(session, move);
-      session.moving = 'starting';
+      const move = new Move(session, fresh.placement, done, failed);
+      this.#moves.add(move);
+      session.move = move;
       session.log.info({ to: target }, 'is to move');
       void fresh.warm.then((slot) => this.#warm(move, slot));
     });
@@ -98,7 +57,7 @@ export class Mover {
 
   /** The end of a sentence; null: nothing that is known hinders. */
   #whyNot(session: Session): string | null {
-    if (this.#open.has(session)) return 'it is being moved already';
+    if (session.moving !== null) return 'it is being moved already';
     if (!session.begun) return 'it has not begun yet';
     if (session.ending !== null || session.closingSince !== null) return 'it ends';
     const names: readonly string[] = hindrancesOf(session.slot.counters?.hindrances ?? 0n);
@@ -111,14 +70,13 @@ export class Mover {
   #warm(move: Move, slot: Slot | null) {
     const { session, source } = move;
     move.starting = false;
-    if (this.#open.get(session) !== move) return this.#giveBack(move);
+    if (move.outcome !== null) return this.#giveBack(move);
     if (!slot) return this.#stays(move, 'no process could be started for it there');
     if (!session.offer) return this.#stays(move, 'it ends');
+    const link = this.#link();
+    if (typeof link === 'string') return this.#stays(move, link);
     move.target = slot;
-    this.#byTarget.set(slot, move);
-    session.moving = 'preparing';
-    const { here, there } = this.#options.pool.native.socketPair('bytes');
-    move.link = here;
+    move.link = link.here;
     const { base, size } = source.window;
     const offer = {
       ...session.offer,
@@ -130,54 +88,61 @@ export class Mover {
       tickets: [],
       trace: null,
     };
-    slot.offer(offer, { fd: there });
-    closeSync(there);
+    slot.offer(offer, { fd: link.there });
+    closeSync(link.there);
+  }
+
+  /** From the source to the target; or why there is none. */
+  #link(): { here: number; there: number } | string {
+    try {
+      return this.#options.pool.native.socketPair('bytes');
+    } catch (error) {
+      return (error as Error).message;
+    }
   }
 
   /** True: it was for a session that moves. */
   prepared(slot: Slot): boolean {
-    const move = this.#byTarget.get(slot);
+    const move = this.#to(slot);
     if (!move) return false;
     slot.begin();
-    const { session, link, source } = move;
-    const told = link !== null && source.move(link);
-    this.#closeLink(move);
-    if (this.#open.get(session) !== move) slot.end('the session is over');
-    else if (told) session.moving = 'transferring';
-    else this.#stays(move, 'its process cannot be told');
+    const open = move.outcome === null;
+    const told = move.tellSource();
+    if (!open) slot.end('the session is over');
+    else if (!told) this.#stays(move, 'its process cannot be told');
     return true;
   }
 
   /** True: it was for a session that moves. */
   declined(slot: Slot, why: string): boolean {
-    const move = this.#byTarget.get(slot);
+    const move = this.#to(slot);
     if (!move) return false;
+    const open = move.outcome === null;
     move.targetSays = 'gone';
-    if (this.#open.get(move.session) === move) this.#stays(move, why);
+    if (open) this.#stays(move, why);
     else this.#giveBack(move);
     return true;
   }
 
   arrived(slot: Slot) {
-    const move = this.#byTarget.get(slot);
-    if (!move || this.#open.get(move.session) !== move) return;
+    const move = this.#to(slot);
+    if (!move || move.outcome !== null) return;
     move.targetSays = 'arrived';
     this.#settle(move);
   }
 
   moved(slot: Slot, stoppedMs: number) {
-    const left = this.#left.get(slot);
-    const move = left ?? this.#of(slot);
-    if (!move) return;
+    const move = this.#from(slot);
+    if (!move || move.outcome === 'here' || move.outcome === 'lost') return;
     move.stoppedMs = stoppedMs;
     move.sourceSays = 'moved';
-    if (left) this.#finish(left);
+    if (move.outcome === 'there') this.#finish(move);
     else this.#settle(move);
   }
 
   stays(slot: Slot, why: string) {
-    const move = this.#of(slot);
-    if (move) this.#stays(move, why);
+    const move = this.#from(slot);
+    if (move?.outcome === null) this.#stays(move, why);
   }
 
   /**
@@ -185,29 +150,29 @@ export class Mover {
    * session ends with that.
    */
   over(slot: Slot, how: string, what: 'moved' | 'ended' | 'exit'): boolean {
-    const left = this.#left.get(slot);
-    if (left) {
-      this.#finish(left);
-      this.#left.delete(slot);
-      this.#release(left);
-      return true;
-    }
-    const coming = this.#byTarget.get(slot);
+    const coming = this.#to(slot);
     if (coming) {
+      const { phase } = coming;
       coming.targetSays = 'gone';
-      const open = this.#open.get(coming.session) === coming;
       const why = `the process that it was to move to ended (${how})`;
       // The source may have it, may not, or may not even know of the move.
-      if (open && coming.session.moving !== 'transferring') this.#stays(coming, why);
-      else if (open) {
+      if (phase === null) this.#giveBack(coming);
+      else if (phase !== 'transferring') this.#stays(coming, why);
+      else {
         coming.why ||= why;
         this.#settle(coming);
-      } else this.#giveBack(coming);
+      }
       return true;
     }
-    const move = this.#of(slot);
+    const move = this.#from(slot);
     if (!move) return false;
-    if (what === 'ended' || (what === 'exit' && move.session.moving !== 'transferring')) {
+    if (move.outcome === 'there') {
+      this.#release(move);
+      this.#finish(move);
+      return true;
+    }
+    if (move.outcome !== null) return false;
+    if (what === 'ended' || (what === 'exit' && move.phase !== 'transferring')) {
       this.#stays(move, 'it has ended');
       return false;
     }
@@ -219,9 +184,18 @@ export class Mover {
     return true;
   }
 
-  #of(source: Slot): Move | undefined {
-    for (const move of this.#open.values()) if (move.source === source) return move;
+  /** The move to that process, unless its session is there. */
+  #to(target: Slot): Move | undefined {
+    for (const move of this.#moves)
+      if (move.target === target && move.outcome !== 'there') return move;
     return undefined;
+  }
+
+  /** The move from that process. Where others of the same session have failed before it, the last one. */
+  #from(source: Slot): Move | undefined {
+    let last: Move | undefined;
+    for (const move of this.#moves) if (move.source === source) last = move;
+    return last;
   }
 
   #stays(move: Move, why: string) {
@@ -230,60 +204,57 @@ export class Mover {
     this.#settle(move);
   }
 
+  /** Something was said: where the session is known to be somewhere now, that is told. */
   #settle(move: Move) {
-    const { session, sourceSays, targetSays, target, to } = move;
-    if (targetSays === 'arrived' && target) {
-      this.#close(move);
-      this.#byTarget.delete(target);
-      this.#options.onArrived(session, target, to);
+    const { session, sourceSays, targetSays, target, to, outcome } = move;
+    if (outcome === null) return;
+    move.closeLink();
+    if (outcome === 'there') {
+      if (target) this.#options.onArrived(session, target, to);
       if (sourceSays !== null) this.#finish(move);
-      if (move.from) this.#left.set(move.source, move);
-    } else if (sourceSays === 'stays') {
-      this.#close(move);
+    } else if (outcome === 'here') {
       session.log.warn({ to: to.gpu }, `stays where it is: ${move.why}`);
-      this.#options.observer.moved('stayed', secondsSince(move.began));
-      move.failed(new OutboardError('OB_MOVE', session.id, move.why));
+      this.#options.observer.moved('stayed', move.seconds);
+      this.#refuse(move, move.why);
       // Who wanted to end it meanwhile may not have been heard.
       if (session.ending !== null) session.slot.end(session.ending);
       if (target && targetSays === null) target.end('the session stays where it was');
       else this.#giveBack(move);
-    } else if (targetSays === 'gone' && sourceSays !== null) {
-      this.#close(move);
+    } else {
       this.#giveBack(move);
-      this.#options.observer.moved('lost', secondsSince(move.began));
-      move.failed(new OutboardError('OB_MOVE', session.id, `both processes ended (${move.why})`));
+      this.#options.observer.moved('lost', move.seconds);
+      this.#refuse(move, `both processes ended (${move.why})`);
       this.#options.onLost(session, move.why);
     }
   }
 
+  #refuse(move: Move, why: string) {
+    move.answered = true;
+    move.failed(new OutboardError('OB_MOVE', move.session.id, why));
+    this.#forget(move);
+  }
+
   /** It is there, and its old process has said for how long it stood still, or will not. */
   #finish(move: Move) {
-    const { session, source, target, to, began, stoppedMs } = move;
-    // It has been said.
-    if (!target) return;
-    move.target = null;
-    const seconds = secondsSince(began);
-    const stopped = { stoppedSeconds: stoppedMs / 1000 };
-    session.log.info({ from: source.gpu, to: to.gpu, seconds, ...stopped }, 'has moved');
-    this.#options.observer.moved('moved', seconds);
-    move.done({
-      session: session.id,
-      from: { gpu: source.gpu, slot: source.index },
-      to: { gpu: target.gpu, slot: target.index },
-      seconds,
-      ...stopped,
-    });
+    const { session, source, target, to, seconds, stoppedMs } = move;
+    if (!move.answered && target) {
+      move.answered = true;
+      const stopped = { stoppedSeconds: stoppedMs / 1000 };
+      session.log.info({ from: source.gpu, to: to.gpu, seconds, ...stopped }, 'has moved');
+      this.#options.observer.moved('moved', seconds);
+      move.done({
+        session: session.id,
+        from: { gpu: source.gpu, slot: source.index },
+        to: { gpu: target.gpu, slot: target.index },
+        seconds,
+        ...stopped,
+      });
+    }
+    this.#forget(move);
   }
 
-  #close(move: Move) {
-    this.#closeLink(move);
-    this.#open.delete(move.session);
-    move.session.moving = null;
-  }
-
-  #closeLink(move: Move) {
-    if (move.link !== null) closeSync(move.link);
-    move.link = null;
+  #forget(move: Move) {
+    if (move.over) this.#moves.delete(move);
   }
 
   /** What was reserved where the session has been. */
@@ -295,11 +266,7 @@ export class Mover {
   /** What was reserved where it is not going to be; once its process has started. */
   #giveBack(move: Move) {
     if (move.starting) return;
-    if (move.target) this.#byTarget.delete(move.target);
     this.#options.pool.giveBack(move.to);
+    this.#forget(move);
   }
-}
-
-function secondsSince(began: number): number {
-  return (performance.now() - began) / 1000;
 }

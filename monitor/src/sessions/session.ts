@@ -9,6 +9,7 @@ import type { Visitor } from '../queue/visitor.js';
 import { spent } from '../quota/page-view.js';
 import type { ShareSample } from '../quota/quota.js';
 import type { Slot } from '../slots/slot.js';
+import type { Move } from './move.js';
 
 function nothing(measured: boolean): ShareSample {
   const figure = measured ? 0 : null;
@@ -23,8 +24,8 @@ export class Session {
   slot: Slot;
   /** What it was offered its process with; undefined until then. */
   offer: SessionOffer | undefined;
-  /** What is being done to move it; null: it is not being moved. */
-  moving: MovePhase | null = null;
+  /** The last attempt to move it. */
+  move: Move | undefined;
   /** How often it has moved. */
   moves = 0;
   /** All sessions of its program, which has one on each of its GPUs. */
@@ -92,6 +93,11 @@ export class Session {
     this.placement = placement;
     this.group = { id: this.group.id, gpus: [placement.gpu] };
     this.moves++;
+  }
+
+  /** What is being done to move it; null: it is not being moved. */
+  get moving(): MovePhase | null {
+    return this.move?.phase ?? null;
   }
 
   get sample(): ShareSample {
