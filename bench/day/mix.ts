@@ -122,8 +122,9 @@ export function makeDay({ hours, gpus: count, slots, seed }: DayOptions): Day {
 function tenantOf({ name, class: kind, limits }: Customer): Tenant {
   const times = { kernelSeconds: null, idleSeconds: null };
   const none = { sessions: null, memory: null, share: null, ...times, gpus: null };
-  const nothing = { accessTokens: [], uploadCache: false, certificates: [], expires: null };
-  return { name, class: kind, ...nothing, limits: { ...none, ...limits } };
+  const nothing = { accessTokens: [], certificates: [], expires: null };
+  const may = { uploadCache: false, moves: true };
+  return { name, class: kind, ...nothing, ...may, limits: { ...none, ...limits } };
 }
 
 /** A Poisson process whose rate is a wave over the day: of those of the highest rate, a part is kept. */

@@ -68,7 +68,7 @@ t.test('a tenant comes back when the clock does', async (t) => {
   const certificate = { cn: 'shop', dns: [], uris: [] };
   const tenant: Tenant = {
     ...{ name: 'shop', accessTokens: [], certificates: ['CN=shop'], class: 'latency-strict' },
-    ...{ expires: 1000, uploadCache: false },
+    ...{ expires: 1000, uploadCache: false, moves: true },
     limits: {
       ...{ sessions: null, memory: null, share: null, gpus: null },
       ...{ kernelSeconds: null, idleSeconds: null },

@@ -209,6 +209,7 @@ export const Tenant = Type.Object({
       description: 'it may use; null: all',
     }),
   }),
+  moves: Type.Boolean({ description: 'whether its sessions may be moved (docs/moving.md)' }),
   expires: nullableString('when its access token stops being valid'),
   sessions: Type.Integer({ description: 'running' }),
   queued: Type.Integer({ description: 'waiting' }),

@@ -165,6 +165,8 @@ export interface TenantView {
     share: number | null;
     gpus: number[] | null;
   };
+  /** Whether its sessions may be moved. */
+  moves: boolean;
   expires: string | null;
   /** What its sessions take now. */
   sessions: number;

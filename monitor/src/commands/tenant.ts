@@ -107,6 +107,14 @@ const options = {
     'OUTBOARD_TENANT_NO_UPLOAD_CACHE',
     'set: keep nothing more of what it uploads',
   ),
+  moves: {
+    env: 'OUTBOARD_TENANT_MOVES',
+    value: 'YES|NO',
+    help: 'add, set: whether its sessions may be moved to other GPUs (docs/moving.md)',
+    parse: parseChoice('yes', 'no'),
+    fallback: null,
+    shown: 'yes',
+  } satisfies Option<string | null>,
   expires: {
     env: 'OUTBOARD_TENANT_EXPIRES',
     value: 'DATE',
@@ -254,6 +262,7 @@ function changesOf(values: TenantValues): Changes {
     ...said({ certificates: values.certificates, class: values.class }),
     ...(values['upload-cache'] ? { uploadCache: true } : {}),
     ...(values['no-upload-cache'] ? { uploadCache: null } : {}),
+    ...(values.moves === null ? {} : { moves: values.moves === 'yes' ? null : false }),
     ...(operator === null ? {} : { rights: operator === 'act' ? 'act' : 'view' }),
     ...(Object.keys(limits).length === 0 ? {} : { limits }),
   };
@@ -349,8 +358,19 @@ function shown({ tenants, operators }: TenantsContent) {
 function table({ tenants, operators }: TenantsContent): string {
   const dash = (value: unknown) => (value === null ? '-' : String(value));
   const rows = [
-    ['TENANT', 'TOKENS', 'CLASS', 'SESSIONS', 'MEMORY', 'SHARE', 'GPUS', 'UPLOADS', 'EXPIRES'],
-    ...tenants.map(({ name, accessTokens, class: kind, uploadCache, limits, expires }) => [
+    [
+      'TENANT',
+      'TOKENS',
+      'CLASS',
+      'SESSIONS',
+      'MEMORY',
+      'SHARE',
+      'GPUS',
+      'UPLOADS',
+      'MOVES',
+      'EXPIRES',
+    ],
+    ...tenants.map(({ name, accessTokens, class: kind, uploadCache, moves, limits, expires }) => [
       name,
       String(accessTokens.length),
       kind,
@@ -359,6 +379,7 @@ function table({ tenants, operators }: TenantsContent): string {
       limits.share === null ? '-' : `${limits.share}%`,
       limits.gpus === null ? 'all' : limits.gpus.join(','),
       uploadCache ? 'kept' : '-',
+      moves ? 'yes' : 'no',
       dash(iso(expires)),
     ]),
   ];

@@ -200,7 +200,7 @@ function slotView(slot: Slot, free: boolean, contextMemory: bigint): SlotView {
 }
 
 function tenantView(tenant: Tenant, state: ServerState): TenantView {
-  const { name, class: priority, limits, expires } = tenant;
+  const { name, class: priority, moves, limits, expires } = tenant;
   const { sessions, memory, share } = usageOf(name, state);
   const queued = state.queue.filter(({ request }) => request.tenant === name).length;
   return {
@@ -212,6 +212,7 @@ function tenantView(tenant: Tenant, state: ServerState): TenantView {
       share: limits.share,
       gpus: gpusOf(tenant, state.gpus),
     },
+    moves,
     expires: expires === null ? null : new Date(expires).toISOString(),
     sessions: sessions - queued,
     queued,

@@ -9,6 +9,7 @@ import { OutboardError } from '../base/errors.js';
 import type { MoveView, Observer } from '../base/view.js';
 import type { Pool } from '../slots/pool.js';
 import type { Slot } from '../slots/slot.js';
+import type { Tenants } from '../tenants/tenants.js';
 import { Move } from './move.js';
 import { type MoveWish, targetOf } from './move-target.js';
 import type { Session } from './session.js';
@@ -16,6 +17,8 @@ import type { Session } from './session.js';
 export interface MoverOptions {
   pool: Pool;
   gpus: () => readonly GpuState[];
+  /** Null: there are none. */
+  tenants: Tenants | null;
   observer: Observer;
   /** The session is in that process from now on. */
   onArrived(session: Session, slot: Slot, placement: Placement): void;
@@ -60,10 +63,21 @@ export class Mover {
     if (session.moving !== null) return 'it is being moved already';
     if (!session.begun) return 'it has not begun yet';
     if (session.ending !== null || session.closingSince !== null) return 'it ends';
-    const names: readonly string[] = hindrancesOf(session.slot.counters?.hindrances ?? 0n);
+    if (this.#forbids(session)) return `its tenant ${session.visitor.request.tenant} forbids moves`;
+    const names: readonly string[] = this.hindrances(session);
     const about = hindrances.filter(({ name }) => names.includes(name));
     if (about.length > 0) return `it has ${about.map((one) => one.about).join('; and it has ')}`;
     return null;
+  }
+
+  /** What keeps it from being moved, by the names of docs/moving.md. */
+  hindrances(session: Session): string[] {
+    const names = hindrancesOf(session.slot.counters?.hindrances ?? 0n);
+    return this.#forbids(session) ? ['tenant', ...names] : names;
+  }
+
+  #forbids({ visitor: { request } }: Session): boolean {
+    return this.#options.tenants?.named(request.tenant)?.moves === false;
   }
 
   /** The target's process is warm, or there is none: it is offered the session. */

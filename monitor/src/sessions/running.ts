@@ -65,11 +65,12 @@ export class Running {
     this.#options = options;
     this.#observer = options.observer;
     this.#waiting = options.waiting;
-    const { pool, observer, gpus } = options;
+    const { pool, observer, gpus, tenants } = options;
     this.mover = new Mover({
       pool,
       observer,
       gpus,
+      tenants,
       onArrived: (session, slot, placement) => this.#arrived(session, slot, placement),
       onLost: (session, how) => this.#lostMoving(session, how),
     });
@@ -253,7 +254,8 @@ export class Running {
   }
 
   view(session: Session) {
-    return session.view(this.#options.pool.uuid(session.placement.gpu));
+    const uuid = this.#options.pool.uuid(session.placement.gpu);
+    return session.view(uuid, this.mover.hindrances(session));
   }
 
   /** The process cannot take the session: the guest is refused with the code that the process gives. */

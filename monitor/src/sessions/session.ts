@@ -1,6 +1,5 @@
 // A session from its placement on: who it is, where it runs, what it was given and has used.
 import type { Counters, SessionOffer } from '../../../api-server/src/ipc.js';
-import { hindrancesOf } from '../../../api-server/src/native.js';
 import type { EndedState, Placement, SessionState } from '../../policies/state.js';
 import type { Log } from '../base/log.js';
 import type { MovePhase, SessionView } from '../base/view.js';
@@ -180,8 +179,8 @@ export class Session {
     return this.begun ? 'running' : 'starting';
   }
 
-  /** As operators see it; `uuid` is its GPU's. */
-  view(uuid: string): SessionView {
+  /** As operators see it; `uuid` is its GPU's, `hindrances` what keeps it there. */
+  view(uuid: string, hindrances: string[]): SessionView {
     const { request, hello, client } = this.visitor;
     const { gpu, slot, memory } = this.placement;
     const counters = this.#used;
@@ -211,7 +210,7 @@ export class Session {
         peak: Number(counters?.memoryMappedPeak ?? 0n),
       },
       share: { ...this.share, ...this.sample, beyondLimit: this.beyondLimit },
-      hindrances: hindrancesOf(counters?.hindrances ?? 0n),
+      hindrances,
       counters: numbers(counters ?? {}),
     };
   }

@@ -33,6 +33,7 @@ export interface NewTenant {
   certificates?: string[];
   class?: string;
   uploadCache?: boolean;
+  moves?: boolean;
   limits: {
     sessions?: number;
     memory?: string;
@@ -87,6 +88,7 @@ export interface Changes {
   certificates?: string[] | null;
   class?: string | null;
   uploadCache?: boolean | null;
+  moves?: boolean | null;
   limits?: { [Limit in keyof NewTenant['limits']]?: NewTenant['limits'][Limit] | null };
   /** Of operators. */
   rights?: 'view' | 'act';
@@ -101,7 +103,7 @@ export function change(file: string, name: string, changes: Changes): Promise<vo
   return edit(file, (document) => {
     const { entry, kind } = find(document, file, name);
     const tenant = kind === 'tenants';
-    const foreign = tenant ? ['rights'] : ['certificates', 'class', 'uploadCache'];
+    const foreign = tenant ? ['rights'] : ['certificates', 'class', 'uploadCache', 'moves'];
     const wrong = Object.keys(rest).find((key) => foreign.includes(key)) ?? Object.keys(limits)[0];
     if (wrong !== undefined && (foreign.includes(wrong) || !tenant)) {
       throw new OutboardError('OB_TENANT_KIND', name, tenant ? 'a tenant' : 'an operator', wrong);

@@ -101,6 +101,11 @@ const TenantSchema = Type.Object(
     uploadCache: Type.Optional(
       Type.Boolean({ description: 'keep what it uploads, for itself, so that it is sent once' }),
     ),
+    moves: Type.Optional(
+      Type.Boolean({
+        description: 'false: its sessions stay on the GPU and in the process they got',
+      }),
+    ),
     limits: Type.Optional(Limits),
   },
   closed,
@@ -137,6 +142,8 @@ export interface Tenant {
   class: SessionClass;
   /** Whether what it uploads is kept, for itself. */
   uploadCache: boolean;
+  /** Whether its sessions may be moved to other GPUs and processes. */
+  moves: boolean;
   /** Null: none. */
   limits: {
     sessions: number | null;
@@ -208,6 +215,7 @@ export function parseTenants(text: string, file: string): TenantsContent {
       expires: source.moment(tenant.expires, [...at, 'expires']),
       class: tenant.class ?? 'latency-strict',
       uploadCache: tenant.uploadCache ?? false,
+      moves: tenant.moves ?? true,
       limits: {
         sessions,
         memory: source.bytes(memory, [...at, 'limits', 'memory']),

@@ -116,6 +116,7 @@ export function tenant(name: string): TenantView {
     name,
     priority: 'best-effort',
     limits: { sessions: 4, memory: 4 * GiB, share: 100, gpus: [0] },
+    moves: true,
     expires: null,
     sessions: 1,
     queued: 1,

@@ -43,7 +43,7 @@ t.test('add: the file, the token, what it may have', async (t) => {
   const { file, good } = onFile(t);
   const words = '--sessions 3 --memory 64G --share 150 --gpus 0,GPU-4e1f --class best-effort';
   const more =
-    '--expires 2027-01-31 --certificates CN=vision,URI=spiffe://lab/vision --upload-cache';
+    '--expires 2027-01-31 --certificates CN=vision,URI=spiffe://lab/vision --upload-cache --moves no';
   const token = good('add', 'vision', ...words.split(' '), ...more.split(' '));
   t.match(token, tokenForm);
   t.equal(statSync(file).mode & 0o777, 0o600);
@@ -54,6 +54,7 @@ t.test('add: the file, the token, what it may have', async (t) => {
       name: 'vision',
       class: 'best-effort',
       uploadCache: true,
+      moves: false,
       expires: Date.UTC(2027, 0, 31),
       certificates: ['CN=vision', 'URI=spiffe://lab/vision'],
       limits: { sessions: 3, memory: 64n << 30n, share: 150, gpus: [0, 'GPU-4e1f'] },
@@ -143,13 +144,15 @@ t.test('set: what is named changes, and nothing else', async (t) => {
   t.match(limits()[0], { sessions: null, share: null, memory: null, gpus: null });
   t.notMatch(readFileSync(file, 'utf8'), /limits/, 'nothing empty is left');
   good('set', 'speech', '--class', 'best-effort', '--upload-cache', '--expires', '2027-01-31');
+  good('set', 'speech', '--moves', 'no');
   const [vision, speech] = readTenantsFile(file).tenants;
   t.match(vision, { class: 'latency-strict', accessTokens: { length: 2 } });
   const moment = Date.UTC(2027, 0, 31);
-  t.match(speech, { class: 'best-effort', uploadCache: true, expires: moment });
+  t.match(speech, { class: 'best-effort', uploadCache: true, moves: false, expires: moment });
   good('set', 'speech', '--no-upload-cache', '--expires', 'none', '--idle-seconds', '60');
+  good('set', 'speech', '--moves', 'yes');
   const changed = readTenantsFile(file).tenants[1];
-  t.match(changed, { uploadCache: false, expires: null, limits: { idleSeconds: 60 } });
+  t.match(changed, { uploadCache: false, moves: true, expires: null, limits: { idleSeconds: 60 } });
   const text = readFileSync(file, 'utf8');
   for (const kept of ['# Ours.', '# night shift', "# Bob's", '# on the build machine']) {
     t.ok(text.includes(kept), kept);

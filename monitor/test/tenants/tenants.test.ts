@@ -31,6 +31,7 @@ tenants:
     expires: 2028-06-01T12:00:00Z
     class: best-effort
     uploadCache: true
+    moves: false
     limits: { sessions: 2, memory: 8G, share: 150, gpus: [1, GPU-aB] }
   - name: speech
     tokens: [{ hash: "${hashAccessToken('speech')}" }]
@@ -62,6 +63,7 @@ t.test('a file with everything', async (t) => {
     expires: Date.parse('2028-06-01T12:00:00Z'),
     class: 'best-effort',
     uploadCache: true,
+    moves: false,
     limits: { sessions: 2, memory: 8n << 30n, share: 150, gpus: [1, 'GPU-aB'] },
   });
   t.equal(vision.accessTokens[0]?.expires, Date.parse('2027-01-01T00:00:00Z'));
@@ -71,6 +73,7 @@ t.test('a file with everything', async (t) => {
     expires: null,
     class: 'latency-strict',
     uploadCache: false,
+    moves: true,
     limits: {
       ...{ sessions: null, memory: null, share: null, gpus: null },
       ...{ kernelSeconds: null, idleSeconds: null },
@@ -95,7 +98,7 @@ const wrong: [string, string][] = [
   ['version: v1\ntenants:\n  - name: 7\n', 'f:3: tenants[0].name: must be string'],
   [
     `${tenant}    limit: {}\n`,
-    'f:4: tenants[0].limit: there is no such key here; there are name, tokens, certificates, expires, class, uploadCache, limits',
+    'f:4: tenants[0].limit: there is no such key here; there are name, tokens, certificates, expires, class, uploadCache, moves, limits',
   ],
   [
     `${tenant}    limits:\n      sesions: 3\n`,

@@ -1,118 +1,20 @@
 // Sessions move to other GPUs of their server, and to other processes, while their programs run: these say what they
 // say natively. What cannot be moved is refused by name, and goes on.
-import type { ChildProcess } from 'node:child_process';
-import { createInterface } from 'node:readline';
-import t, { type Test } from 'tap';
-import type { MoveView, View } from '../../../monitor/src/base/view.js';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { hashAccessToken, newAccessToken } from '../../../monitor/src/tenants/access-token.js';
+import { hasMoved, Steps, startTwoGpus } from '../../support/moving.js';
 import { noPrograms } from '../../support/paths.js';
 import {
   example,
   native,
   type Outcome,
-  outcome,
   remoted,
   startNative,
   startRemoted,
   testProgram,
 } from '../../support/program.js';
-import { startServer, type TestServer } from '../../support/server.js';
-
-interface Problem {
-  code: string;
-  message: string;
-}
-
-class Operator {
-  readonly #http: string;
-
-  constructor(server: TestServer) {
-    const [, http = ''] = /"http":\["([\d.:]+)"\]/.exec(server.log()) ?? [];
-    this.#http = `http://${http}`;
-  }
-
-  async state(): Promise<View> {
-    return (await (await fetch(`${this.#http}/v1/state`)).json()) as View;
-  }
-
-  /** The one that runs. */
-  async session() {
-    for (;;) {
-      const { sessions } = await this.state();
-      const found = sessions.find(({ state }) => state === 'running');
-      if (found) return found;
-    }
-  }
-
-  /** Until all processes wait for somebody. */
-  async rested() {
-    for (;;) {
-      const { gpus, sessions } = await this.state();
-      const free = gpus.every(({ slots }) => slots.every(({ state }) => state === 'free'));
-      if (free && sessions.length === 0) return;
-    }
-  }
-
-  async move(id: number, wish: object): Promise<MoveView | Problem> {
-    const answer = await fetch(`${this.#http}/v1/sessions/${id}/place`, {
-      method: 'PUT',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(wish),
-    });
-    return (await answer.json()) as MoveView | Problem;
-  }
-
-  /** The same, once a process is there for it. */
-  async moveSoon(id: number, wish: object): Promise<MoveView | Problem> {
-    for (;;) {
-      const answer = await this.move(id, wish);
-      if (hasMoved(answer) || !/has no free slot/.test(answer.message)) return answer;
-    }
-  }
-
-  async kill(id: number) {
-    await fetch(`${this.#http}/v1/sessions/${id}`, { method: 'DELETE' });
-  }
-}
-
-const hasMoved = (answer: MoveView | Problem): answer is MoveView => 'to' in answer;
-
-async function startTwoGpus(t: Test): Promise<{ server: TestServer; operator: Operator }> {
-  const args = ['--device', 'software', '--gpus', '2', '--servers-per-gpu', '2'];
-  const server = await startServer({ args: [...args, '--http', '127.0.0.1:0'] });
-  t.teardown(() => server.stop());
-  await server.logged(/"http":/);
-  return { server, operator: new Operator(server) };
-}
-
-/** A program that takes a line for each step and answers it with lines, of which the last one is of the step. */
-class Steps {
-  readonly outcome: Promise<Outcome>;
-  readonly #child: ChildProcess;
-  readonly #lines: AsyncIterator<string>;
-
-  constructor(child: ChildProcess) {
-    this.#child = child;
-    // It may have ended.
-    child.stdin?.on('error', () => {});
-    this.outcome = outcome(child);
-    const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
-    this.#lines = lines[Symbol.asyncIterator]();
-  }
-
-  async say(word: string): Promise<void> {
-    this.#child.stdin?.write(`${word}\n`);
-    const last = word === 'step' ? /^\d+: / : new RegExp(`^${word}$`);
-    for (;;) {
-      const { value, done } = await this.#lines.next();
-      if (done || last.test(value)) return;
-    }
-  }
-
-  end(): Promise<Outcome> {
-    this.#child.stdin?.end('end\n');
-    return this.outcome;
-  }
-}
 
 const words = [
   'step',
@@ -253,4 +155,43 @@ t.test('two at once, and one that ends meanwhile', { skip: noPrograms }, async (
   await operator.rested();
   const freed = (await operator.state()).gpus.map(({ memory }) => memory.reserved);
   t.same(freed, [0, 0], 'nothing stays reserved');
+});
+
+t.test('a tenant may forbid it', { skip: noPrograms }, async (t) => {
+  const file = path.join(t.testdir(), 'tenants.yaml');
+  const [token, ann] = [newAccessToken(), newAccessToken()];
+  const tenants = (moves: string) =>
+    writeFileSync(
+      file,
+      `version: v1
+tenants:
+  - name: still
+    tokens: [{ hash: ${hashAccessToken(token)} }]
+    moves: ${moves}
+operators:
+  - name: ann
+    rights: act
+    tokens: [{ hash: ${hashAccessToken(ann)} }]
+`,
+    );
+  tenants('false');
+  const { server, operator } = await startTwoGpus(t, ['--tenants', file], ann);
+  const env = { OUTBOARD_TOKEN: token };
+  const steps = new Steps(
+    startRemoted(testProgram('moved-steps'), server.address, { writes: true, env }),
+  );
+  const { id } = await operator.session();
+  await steps.say('step');
+  t.match(await operator.session(), { hindrances: ['tenant'] });
+  t.match((await operator.state()).tenants, [{ name: 'still', moves: false }]);
+  t.match(await operator.move(id, {}), {
+    code: 'OB_MOVE',
+    message: /its tenant still forbids moves/,
+  });
+  tenants('true');
+  await server.logged(/"msg":"tenants read"/);
+  const answer = await operator.move(id, {});
+  t.ok(hasMoved(answer), JSON.stringify(answer));
+  await steps.say('step');
+  t.equal((await steps.end()).code, 0);
 });

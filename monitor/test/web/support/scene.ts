@@ -125,6 +125,7 @@ function sceneTenant(name: string, sessions: SessionView[], queue: QueueView[]):
       share: name === 'acme' ? 200 : null,
       gpus: name === 'globex' ? [0, 1] : null,
     },
+    moves: true,
     expires: name === 'initech' ? '2027-03-31T00:00:00.000Z' : null,
     sessions: own.length,
     queued: queue.filter(({ tenant }) => tenant === name).length,
