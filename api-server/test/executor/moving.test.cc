@@ -395,6 +395,7 @@ TEST(work_without_end_on_a_destroyed_stream_keeps_the_session_where_it_is) {
     CHECK(target.take_connection());
     std::thread loads([&] { CHECK(target.serve_until_commit().empty()); });
     const Told told = target.told.get_future().get();
+    shutdown(target.here, SHUT_RDWR);
     loads.join();
     CHECK(!told.moved);
     CHECK_EQUAL(told.why, "its work on the device did not end within 0.1 seconds");
@@ -402,7 +403,7 @@ TEST(work_without_end_on_a_destroyed_stream_keeps_the_session_where_it_is) {
     CHECK(echoes(w));
   }
   World::fake().open_gate(1);
-  CHECK_EQUAL(w.guest.synchronize().reply.result, CUDA_SUCCESS);
+  CHECK_EQUAL(w.guest.synchronize().result, CUDA_SUCCESS);
   Target target(w);
   CHECK(target.take_connection());
   const std::vector<uint8_t> commit = target.serve_until_commit();
