@@ -38,7 +38,7 @@ export const admissionPolicies: ReadonlyMap<string, AdmissionPolicy> = byName([n
 
 export const queuePolicies: ReadonlyMap<string, QueuePolicy> = byName([firstCome, strictFirst]);
 
-/** No server runs them yet (docs/moving.md). */
+/** `drain` is for GPUs that are being emptied, the others for `--migration` (docs/moving.md). */
 export const migrationPolicies: ReadonlyMap<string, MigrationPolicy<unknown>> = byName([
   drain as MigrationPolicy<unknown>,
   imbalance as MigrationPolicy<unknown>,

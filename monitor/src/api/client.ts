@@ -6,7 +6,7 @@ import path from 'node:path';
 import { unpack } from 'msgpackr';
 import { WebSocket } from 'ws';
 import { OutboardError } from '../base/errors.js';
-import type { View } from '../base/view.js';
+import type { GpuDrainView, View } from '../base/view.js';
 import { BadValue, type Option, yesNo } from '../options/options.js';
 import { formatAddress, parseAddress, usualPorts } from '../options/values.js';
 import type { LiveMessage } from './live.js';
@@ -78,6 +78,14 @@ export class ApiClient {
 
   drained(method: 'GET' | 'PUT' | 'DELETE'): Promise<DrainView> {
     return this.ask(method, '/v1/drain') as Promise<DrainView>;
+  }
+
+  gpuDrained(method: 'GET' | 'DELETE', gpu: number): Promise<GpuDrainView> {
+    return this.ask(method, `/v1/gpus/${gpu}/drain`) as Promise<GpuDrainView>;
+  }
+
+  drainGpu(gpu: number, move: boolean): Promise<GpuDrainView> {
+    return this.ask('PUT', `/v1/gpus/${gpu}/drain`, { move }) as Promise<GpuDrainView>;
   }
 
   /** What the server answers, undefined where it says nothing. Throws its refusal. */

@@ -20,6 +20,7 @@ const named: Record<string, TSchema> = {
   History: schemas.History,
   Share: schemas.Share,
   Drain: schemas.Drain,
+  GpuDrain: schemas.GpuDrain,
   Policies: schemas.Policies,
   Problem: schemas.Problem,
 };

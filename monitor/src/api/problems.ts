@@ -16,6 +16,7 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   OB_API_HOST: 403,
   OB_API_PATH: 404,
   OB_NO_SESSION: 404,
+  OB_NO_GPU: 404,
   OB_NO_DECISIONS: 404,
   OB_INTERNAL: 500,
   OB_API_BUSY: 503,

@@ -45,6 +45,7 @@ export interface Route {
 }
 
 const id = Type.Object({ id: Type.Integer({ minimum: 1, description: 'of a session' }) });
+const gpu = Type.Object({ gpu: Type.Integer({ minimum: 0, description: 'by its number' }) });
 const lines = Type.Object({
   lines: Type.Integer({ minimum: 1, maximum: 10_000, default: 100, description: 'the newest' }),
 });
@@ -235,6 +236,46 @@ export const routes: readonly Route[] = [
     handle: ({ operations }) => {
       operations.resume();
       return drain(operations);
+    },
+  },
+  {
+    method: 'GET',
+    url: '/v1/gpus/:gpu/drain',
+    id: 'getGpuDrain',
+    summary: 'Whether a GPU is being emptied, and how far it is',
+    rights: 'view',
+    params: gpu,
+    answer: schemas.GpuDrain,
+    refusals: [404],
+    handle: ({ operations }, { params }) => operations.gpuDrain(Number(params['gpu'])),
+  },
+  {
+    method: 'PUT',
+    url: '/v1/gpus/:gpu/drain',
+    id: 'drainGpu',
+    summary: 'A GPU gets no new sessions any more; those it has are moved to others, or waited for',
+    rights: 'act',
+    params: gpu,
+    body: schemas.GpuDrainWish,
+    answer: schemas.GpuDrain,
+    refusals: [404],
+    handle: ({ operations }, { params, body }) => {
+      operations.drainGpu(Number(params['gpu']), (body as { move: boolean }).move);
+      return operations.gpuDrain(Number(params['gpu']));
+    },
+  },
+  {
+    method: 'DELETE',
+    url: '/v1/gpus/:gpu/drain',
+    id: 'undrainGpu',
+    summary: 'A GPU gets new sessions again',
+    rights: 'act',
+    params: gpu,
+    answer: schemas.GpuDrain,
+    refusals: [404],
+    handle: ({ operations }, { params }) => {
+      operations.resumeGpu(Number(params['gpu']));
+      return operations.gpuDrain(Number(params['gpu']));
     },
   },
   {

@@ -3,6 +3,7 @@
 // the compiler; `Same` below does not compile when the two differ.
 import { type Static, Type } from 'typebox';
 import type {
+  GpuDrainView,
   GpuView,
   KernelView,
   LogLine,
@@ -40,6 +41,10 @@ export const Slot = Type.Object({
   contextMemory: nullableNumber('bytes of the device that its context takes'),
 });
 
+const draining = Type.Union([Type.Literal('moves'), Type.Literal('waits'), Type.Null()], {
+  description: 'it gets nobody new: its sessions are moved, or waited for; null: it serves',
+});
+
 export const Gpu = Type.Object({
   index: Type.Integer(),
   uuid: Type.String(),
@@ -47,6 +52,7 @@ export const Gpu = Type.Object({
   pciBusId: Type.String(),
   healthy: Type.Boolean(),
   problem: nullableString('why it is not healthy'),
+  draining,
   memory: Type.Object({
     total: bytes('of the device'),
     sessions: bytes('that sessions may have, all together'),
@@ -231,6 +237,7 @@ export const Server = Type.Object({
   placement: Type.String(),
   queuePolicy: Type.String({ description: 'who of those that wait has the turn' }),
   admission: Type.String({ description: 'who may join whom on a GPU' }),
+  migration: Type.String({ description: 'which moves sessions while they run, or none' }),
   quota: Type.String(),
   sessionMemory: Type.String({
     description: 'for sessions that do not say how much memory they want: auto, 25%, 4 GiB',
@@ -305,10 +312,25 @@ export const Drain = Type.Object({
   queued: Type.Integer({ description: 'that still wait' }),
 });
 
+export const GpuDrain = Type.Object({
+  gpu: Type.Integer(),
+  draining,
+  sessions: Type.Integer({ description: 'that are there still' }),
+  staying: Type.Array(Type.Object({ session: Type.Integer(), why: Type.String() }), {
+    description: 'those of them that are not moved for now, where they are to be',
+  }),
+});
+
+export const GpuDrainWish = Type.Object(
+  { move: Type.Boolean({ default: false, description: 'its sessions to other GPUs' }) },
+  { additionalProperties: false },
+);
+
 export const Policies = Type.Object({
   queue: Type.Array(Type.Object({ name: Type.String(), summary: Type.String() })),
   admission: Type.Array(Type.Object({ name: Type.String(), summary: Type.String() })),
   placement: Type.Array(Type.Object({ name: Type.String(), summary: Type.String() })),
+  migration: Type.Array(Type.Object({ name: Type.String(), summary: Type.String() })),
   quota: Type.Array(
     Type.Object({
       name: Type.String(),
@@ -333,6 +355,7 @@ export type ProblemView = Static<typeof Problem>;
 type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : never) : never;
 true satisfies Same<Static<typeof State>, View>;
 true satisfies Same<Static<typeof Gpu>, GpuView>;
+true satisfies Same<Static<typeof GpuDrain>, GpuDrainView>;
 true satisfies Same<Static<typeof Sensors>, SensorsView>;
 true satisfies Same<Static<typeof Session>, SessionView>;
 true satisfies Same<Static<typeof Kernel>, KernelView>;

@@ -466,6 +466,10 @@ const table = {
     remedy:
       "Its objective (slo) is shorter than what it takes alone (solo) in the server's functions file: ask the operator to correct that, or use a faster GPU.",
   },
+  OB_NO_GPU: {
+    sentence: 'there is no GPU %s, only 0 to %s',
+    remedy: 'See `outboard status` for the GPUs and their numbers.',
+  },
   OB_MAX_BLOCKS: {
     sentence: '--max-blocks has %s numbers, and %s GPUs are served',
     remedy:

@@ -31,6 +31,8 @@ export interface GpuView {
   healthy: boolean;
   /** Why not healthy. */
   problem: string | null;
+  /** It is being emptied: its sessions are moved, or waited for; null: it is not. */
+  draining: 'moves' | 'waits' | null;
   memory: {
     /** Of the device. */
     total: number;
@@ -82,6 +84,16 @@ export interface MoveView {
   seconds: number;
   /** For which its commands were not carried out; 0: its old process has not said. */
   stoppedSeconds: number;
+}
+
+/** How far a GPU is with being emptied. */
+export interface GpuDrainView {
+  gpu: number;
+  draining: 'moves' | 'waits' | null;
+  /** That are there still. */
+  sessions: number;
+  /** Those of them that stay, until they end or what keeps them does, where they are to be moved. */
+  staying: { session: number; why: string }[];
 }
 
 export interface SessionView {
@@ -190,6 +202,8 @@ export interface ServerView {
   queuePolicy: string;
   /** The policy that says who may join whom on a GPU. */
   admission: string;
+  /** Which moves sessions while they run; none: none does. */
+  migration: string;
   quota: string;
   /** The rule for sessions that do not say how much memory they want: auto, 25%, 4 GiB. */
   sessionMemory: string;
@@ -268,6 +282,11 @@ export interface Operations {
     session: number,
     wish: { gpu?: number | undefined; within?: boolean | undefined },
   ): Promise<MoveView>;
+  /** The GPU gets nobody new, and its sessions leave it if they are `moved`. Undone by `resumeGpu`. */
+  drainGpu(gpu: number, moved: boolean): void;
+  resumeGpu(gpu: number): void;
+  /** How far that is. */
+  gpuDrain(gpu: number): GpuDrainView;
   /** From now on nobody new is taken; who waits is refused. Undone by `resume`. */
   drain(): void;
   resume(): void;

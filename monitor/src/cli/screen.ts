@@ -36,6 +36,7 @@ export function headLines(
         `placement ${server.placement}`,
         ...(server.queuePolicy === 'first-come' ? [] : [`queue ${server.queuePolicy}`]),
         ...(server.admission === 'none' ? [] : [`admission ${server.admission}`]),
+        ...(server.migration === 'none' ? [] : [`migration ${server.migration}`]),
         `quota ${server.quota}`,
         `session memory ${server.sessionMemory}`,
         `guests connect to ${addresses.join(', ') || 'nothing'}`,

@@ -2,6 +2,7 @@ import type { Parameter, PolicyKind, Source } from '../../policies/cluster/polic
 import { type AnyClusterPolicy, clusterPolicies } from '../../policies/cluster/registry.js';
 import {
   admissionPolicies,
+  migrationPolicies,
   placementPolicies,
   queuePolicies,
   quotaPolicies,
@@ -13,7 +14,7 @@ import { UsageError, yesNo } from '../options/options.js';
 
 interface Row {
   name: string;
-  kind: PolicyKind | 'admission';
+  kind: PolicyKind | 'admission' | 'migration';
   /** live: `outboard serve` does as it decides. simulated: nothing but a simulation does. */
   runs: 'live' | 'simulated';
   /** What a quota policy of a server counts; null: nothing, or it is none. */
@@ -40,7 +41,7 @@ export const policies = command({
   summary: 'list the policies for placement and for GPU time',
   usage: '[NAME]',
   about: `Lists the policies there are. Those that run live \`outboard serve\` can be told to use: which GPU
-a session is placed on, whose turn it is, who may join whom, and how GPU time is shared. PERIOD is how often shares are decided anew.
+a session is placed on, whose turn it is, who may join whom, which sessions are moved, and how GPU time is shared. PERIOD is how often shares are decided anew.
 Those that are simulated decide for a whole cluster, and nobody but a simulation does as they say.
 
 \`outboard policies NAME\` explains the policies of that name: what it has from which paper, its
@@ -79,6 +80,9 @@ function rows(): Row[] {
   const admission = [...admissionPolicies.values()].map(({ name, summary }): Row => {
     return { name, kind: 'admission', runs: 'live', ...none, summary };
   });
+  const migration = [...migrationPolicies.values()].map(({ name, summary }): Row => {
+    return { name, kind: 'migration', runs: 'live', ...none, summary };
+  });
   const quota = [...quotaPolicies.values()].map(({ name, unit, periodMs, summary }): Row => {
     const counted = unit === 'none' ? none : { unit, periodMs };
     return { name, kind: 'quota', runs: 'live', ...counted, summary };
@@ -86,7 +90,7 @@ function rows(): Row[] {
   const simulated = clusterPolicies.map(({ name, kind, summary }): Row => {
     return { name, kind, runs: 'simulated', ...none, summary };
   });
-  return [...placement, ...queue, ...admission, ...quota, ...simulated];
+  return [...placement, ...queue, ...admission, ...migration, ...quota, ...simulated];
 }
 
 interface Origin {

@@ -4,6 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { loadNative } from '../../../api-server/src/native.js';
 import {
   admissionPolicies,
+  migrationPolicies,
   placementPolicies,
   queuePolicies,
   quotaPolicies,
@@ -209,6 +210,7 @@ function policies() {
     queue: [...queuePolicies.values()].map(({ name, summary }) => ({ name, summary })),
     admission: [...admissionPolicies.values()].map(({ name, summary }) => ({ name, summary })),
     placement: placement.map(({ name, summary }) => ({ name, summary })),
+    migration: [...migrationPolicies.values()].map(({ name, summary }) => ({ name, summary })),
     quota: quota.map(({ name, summary, unit, periodMs }) => ({ name, summary, unit, periodMs })),
   };
 }

@@ -5,6 +5,7 @@ import type { ServerState } from '../../policies/state.js';
 import { OutboardError } from '../base/errors.js';
 import type { RecentLog } from '../base/log.js';
 import type {
+  GpuDrainView,
   GpuView,
   KernelView,
   Operations,
@@ -50,6 +51,7 @@ export class LiveOperations implements Operations {
         placement: options.placement.name,
         admission: options.admission.name,
         queuePolicy: options.queuePolicy.name,
+        migration: options.migration?.name ?? 'none',
         quota: server.quota.policy,
         sessionMemory: formatMemoryRule(options.memoryRule),
         draining: server.closed !== null,
@@ -76,6 +78,7 @@ export class LiveOperations implements Operations {
         pciBusId: device.pciBusId,
         healthy: gpu?.healthy ?? false,
         problem: device.problem,
+        draining: device.draining,
         memory: {
           total: Number(device.total),
           sessions: Number(device.memory),
@@ -160,6 +163,35 @@ export class LiveOperations implements Operations {
 
   move(id: number, wish: { gpu?: number | undefined; within?: boolean | undefined }) {
     return this.#server.running.mover.move(this.#server.session(id), wish);
+  }
+
+  drainGpu(gpu: number, moved: boolean) {
+    this.#requireGpu(gpu);
+    this.#server.drainGpu(gpu, moved);
+  }
+
+  resumeGpu(gpu: number) {
+    this.#requireGpu(gpu);
+    this.#server.resumeGpu(gpu);
+  }
+
+  gpuDrain(gpu: number): GpuDrainView {
+    this.#requireGpu(gpu);
+    const { pool, sessions, running, migrator } = this.#server;
+    const draining = pool.devices[gpu]?.draining ?? null;
+    const there = [...sessions.values()].filter(({ placement }) => placement.gpu === gpu);
+    const staying = there.flatMap((session) => {
+      if (draining !== 'moves' || session.moving !== null) return [];
+      const why = running.mover.whyStays(session) ?? migrator.whyFailed(session);
+      return why === null ? [] : [{ session: session.id, why }];
+    });
+    return { gpu, draining, sessions: there.length, staying };
+  }
+
+  /** Throws OB_NO_GPU. */
+  #requireGpu(gpu: number) {
+    const { count } = this.#server.pool;
+    if (gpu >= count) throw new OutboardError('OB_NO_GPU', gpu, count - 1);
   }
 
   drain() {

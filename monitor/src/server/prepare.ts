@@ -5,7 +5,13 @@ import {
   type FunctionsTable,
   nothingProfiled,
 } from '../../policies/admission.js';
-import { admissionPolicies, placementPolicies, queuePolicies } from '../../policies/index.js';
+import {
+  admissionPolicies,
+  migrationPolicies,
+  placementPolicies,
+  queuePolicies,
+} from '../../policies/index.js';
+import type { MigrationPolicy } from '../../policies/migration.js';
 import type { PlacementPolicy } from '../../policies/placement.js';
 import type { QueuePolicy } from '../../policies/queue.js';
 import { OutboardError } from '../base/errors.js';
@@ -55,6 +61,8 @@ export interface Prepared {
   queuePolicy: QueuePolicy;
   admission: AdmissionPolicy;
   functions: FunctionsTable;
+  /** Null: none. */
+  migration: MigrationPolicy<unknown> | null;
 }
 
 export interface TlsOptions {
@@ -110,6 +118,7 @@ export async function prepare(options: PrepareOptions): Promise<Prepared> {
       ...known,
       placement: placementOf(values),
       queuePolicy: queuePolicyOf(values),
+      migration: migrationPolicies.get(values.migration) ?? null,
     };
   } catch (error) {
     tenants?.close();

@@ -3,10 +3,12 @@ import path from 'node:path';
 import { build as defaultBuild } from '../../../bin/paths.mjs';
 import {
   admissionPolicies,
+  migrationPolicies,
   placementPolicies,
   queuePolicies,
   quotaPolicies,
 } from '../../policies/index.js';
+import { drain } from '../../policies/migration/drain.js';
 import { usualQuotaParameters, windowBounds } from '../../policies/quota.js';
 import { type MemoryRule, parseMemoryRule } from '../devices/memory-rule.js';
 import { type Listen, parseListen } from '../network/listeners.js';
@@ -63,6 +65,11 @@ function parseClients(text: string): Clients {
   if (text === 'none' || text === 'ask' || text === 'require') return text;
   throw new BadValue('expected none, ask or require');
 }
+
+const migrationChoices = [
+  'none',
+  ...[...migrationPolicies.keys()].filter((name) => name !== drain.name),
+];
 
 export const serveOptions = {
   config: {
@@ -296,6 +303,14 @@ export const serveOptions = {
     value: 'POLICY',
     help: `who may join whom on a GPU: ${[...admissionPolicies.keys()].join(', ')}; smore goes by --functions`,
     parse: parseChoice(...admissionPolicies.keys()),
+    fallback: 'none',
+    shown: 'none',
+  } satisfies Option<string>,
+  migration: {
+    env: 'OUTBOARD_MIGRATION',
+    value: 'POLICY',
+    help: `which sessions are moved to other GPUs while they run: ${migrationChoices.join(', ')}`,
+    parse: parseChoice(...migrationChoices),
     fallback: 'none',
     shown: 'none',
   } satisfies Option<string>,

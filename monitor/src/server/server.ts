@@ -4,6 +4,7 @@
 import { encodeAnswer, encodeHello } from '../../../api-server/src/control.js';
 import { none as noAdmission } from '../../policies/admission/none.js';
 import type { AdmissionPolicy, FunctionsTable } from '../../policies/admission.js';
+import type { MigrationPolicy } from '../../policies/migration.js';
 import { worstFit } from '../../policies/placement/worst-fit.js';
 import type { PlacementParameters, PlacementPolicy } from '../../policies/placement.js';
 import { firstCome } from '../../policies/queue/first-come.js';
@@ -30,6 +31,7 @@ import type { Reservation } from '../queue/reservations.js';
 import type { Visitor } from '../queue/visitor.js';
 import { Waiting } from '../queue/waiting.js';
 import { Quota, type QuotaOptions } from '../quota/quota.js';
+import { Migrator } from '../sessions/migrator.js';
 import { Running } from '../sessions/running.js';
 import { selfWaiting, suspectSeconds } from '../sessions/self-waiting.js';
 import type { Session } from '../sessions/session.js';
@@ -78,6 +80,8 @@ export interface ServerOptions {
   /** Who may join whom on a GPU, and what is known of functions. */
   admission: AdmissionPolicy;
   functions: FunctionsTable;
+  /** Which sessions are moved while they run; null: none. */
+  migration: MigrationPolicy<unknown> | null;
   quota: QuotaOptions;
   /** What is held back and measured beside kernels. */
   gated: { copies: boolean; sets: boolean };
@@ -114,6 +118,8 @@ export class Server {
   readonly pool: Pool;
   readonly quota: Quota;
   readonly running: Running;
+  /** Has sessions moved without anybody's asking. */
+  readonly migrator: Migrator;
   /** Decides who is served when. */
   readonly turns: Turns;
   /** Takes connections. */
@@ -212,6 +218,14 @@ export class Server {
     const waiting = this.#waiting;
     const gpus = () => this.state.gpus;
     this.running = new Running({ ...options, pool, quota, waiting, stopping, observer, log, gpus });
+    this.migrator = new Migrator({
+      mover: this.running.mover,
+      sessions: () => this.sessions.values(),
+      gpus,
+      leaving: () => pool.leaving,
+      policy: options.migration,
+      failed: policyFailed('no move'),
+    });
     const state = () => this.state;
     const newId = () => ++this.#ids;
     this.turns = new Turns({
@@ -290,6 +304,7 @@ export class Server {
       this.open = listening;
       this.listening = listening.map(formatListen);
       this.#announce();
+      this.migrator.start();
     } catch (error) {
       await this.stop('the server cannot start');
       throw error;
@@ -309,6 +324,7 @@ export class Server {
   async #stop(why: string) {
     this.closed = 'stopping';
     clearInterval(this.#expiring);
+    this.migrator.stop();
     this.#waiting.dismissAll(new OutboardError('OB_SHUTDOWN'));
     await this.#graceOver();
     for (const session of this.sessions.values()) session.ending ??= why;
@@ -349,6 +365,19 @@ export class Server {
     if (this.closed !== 'draining') return;
     this.closed = null;
     this.#log.info('takes sessions again');
+  }
+
+  /** Places nobody new on the GPU until resumeGpu(); its sessions go on there, or elsewhere if they are `moved`. */
+  drainGpu(gpu: number, moved: boolean) {
+    this.#log.info({ gpu, moved }, 'the GPU is being emptied');
+    this.pool.drain(gpu, moved ? 'moves' : 'waits');
+    this.migrator.start();
+  }
+
+  resumeGpu(gpu: number) {
+    this.pool.drain(gpu, null);
+    this.#log.info({ gpu }, 'the GPU takes sessions again');
+    this.#serveQueue();
   }
 
   /** Throws OB_NO_SESSION. */

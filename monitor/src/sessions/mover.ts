@@ -41,13 +41,9 @@ export class Mover {
     await session.slot.look();
     const why = this.#whyNot(session);
     if (why !== null) throw refuse(why);
-    const { gpu, memory } = session.placement;
-    const { allowed } = session.visitor.request;
-    const { id, share } = session;
-    const moved = { id, gpu, memory, shareRequest: share.request, allowed };
-    const target = targetOf(this.#options.gpus(), moved, wish);
+    const target = this.#target(session, wish);
     if (typeof target === 'string') throw refuse(target);
-    const fresh = this.#options.pool.freshFor(session.slot, target, memory);
+    const fresh = this.#options.pool.freshFor(session.slot, target, session.placement.memory);
     if (!fresh) throw refuse(`GPU ${target} has no free slot`);
     return await new Promise((done, failed) => {
       const move = new Move(session, fresh.placement, done, failed);
@@ -56,6 +52,21 @@ export class Mover {
       session.log.info({ to: target }, 'is to move');
       void fresh.warm.then((slot) => this.#warm(move, slot));
     });
+  }
+
+  /** Why no other GPU can have the session now, the end of a sentence; null: one can, as far as is known. */
+  whyStays(session: Session): string | null {
+    const why = this.#whyNot(session);
+    if (why !== null) return why;
+    const target = this.#target(session, {});
+    return typeof target === 'string' ? target : null;
+  }
+
+  #target({ id, share, placement, visitor }: Session, wish: MoveWish): number | string {
+    const { gpu, memory } = placement;
+    const { allowed } = visitor.request;
+    const moved = { id, gpu, memory, shareRequest: share.request, allowed };
+    return targetOf(this.#options.gpus(), moved, wish);
   }
 
   /** The end of a sentence; null: nothing that is known hinders. */

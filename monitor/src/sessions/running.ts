@@ -41,6 +41,8 @@ export interface RunningOptions {
   kernelSeconds: number;
   idleSeconds: number;
   graceDisconnectedSeconds: number;
+  /** Null: no session is moved by a policy, which would want to know how busy GPUs are. */
+  migration: object | null;
   traces: TraceFolder | null;
   uploads: CacheFolder | null;
   observer: Observer;
@@ -197,7 +199,8 @@ export class Running {
    * its share later, launches are measured from then on, for the limit's sake only.
    */
   #measures({ request: { tenant, shareLimit } }: Visitor, gpu: number): boolean {
-    const { measure, pool, quota, traces } = this.#options;
+    const { measure, pool, quota, traces, migration } = this.#options;
+    if (migration !== null) return true;
     if (measure === 'always' || traces !== null || pool.slotsMost(gpu) > 1) return true;
     if (shareLimit < 100 || quota.countsAll) return true;
     return this.#kernelSeconds(tenant) > 0 || this.#idleSeconds(tenant) > 0;

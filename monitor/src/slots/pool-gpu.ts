@@ -27,6 +27,9 @@ export interface PoolGpuOptions {
   beside: BesideWanted;
 }
 
+/** What becomes of the sessions of a GPU that gets no new ones: they are moved, or waited for; null: it gets new ones. */
+export type Draining = 'moves' | 'waits' | null;
+
 /** What people are told of a GPU. */
 export type GpuFacts = PoolGpu['facts'];
 
@@ -62,6 +65,8 @@ export class PoolGpu {
 
   /** Why it is not used though its slots are warm: found when its memory was divided; null: nothing. */
   unfit: string | null = null;
+
+  draining: Draining = null;
 
   /** Slots from the start on. */
   get serversPerGpu(): number {
@@ -151,7 +156,10 @@ export class PoolGpu {
       uuid: this.uuid,
       name: this.#name,
       healthy:
-        this.#measured && this.unfit === null && places.some((place) => place.failures === 0),
+        this.#measured &&
+        this.unfit === null &&
+        this.draining === null &&
+        places.some((place) => place.failures === 0),
       sessions: [],
       memory: this.#memory,
       reserved: this.#reservedBy(places),
@@ -187,10 +195,15 @@ export class PoolGpu {
       slots: places.map((place) => place.slot),
       /** Of its first warm slot; undefined until there was one. */
       snapshot: this.#snapshot,
-      problem: places.every((place) => place.failures > 0)
-        ? (places[0]?.problem ?? null)
-        : this.unfit,
+      problem: this.#problem,
+      draining: this.draining,
     };
+  }
+
+  get #problem(): string | null {
+    const { places, unfit, draining } = this;
+    if (places.every(({ failures }) => failures > 0)) return places[0]?.problem ?? null;
+    return unfit ?? (draining === null ? null : 'it is being emptied (outboard drain --undo)');
   }
 
   get #name(): string {

@@ -10,7 +10,7 @@ import type { Beside, BesideWanted } from '../devices/memory.js';
 import type { MemoryRule } from '../devices/memory-rule.js';
 import type { CacheFolder } from './cache-folder.js';
 import { isComing, isFor, isFree, isOf, type Place } from './place.js';
-import { type GpuFacts, PoolGpu } from './pool-gpu.js';
+import { type Draining, type GpuFacts, PoolGpu } from './pool-gpu.js';
 import type { Sandbox } from './sandbox.js';
 import { Slot, type SlotEvents } from './slot.js';
 import { TurnPage } from './turn-page.js';
@@ -224,6 +224,18 @@ export class Pool {
   /** How many GPUs there are, which are numbered from 0. */
   get count(): number {
     return this.#gpus.length;
+  }
+
+  /** Nobody new is placed on the GPU, and its sessions leave it or are waited for; null: it serves again. */
+  drain(gpu: number, how: Draining) {
+    const found = this.#gpus[gpu];
+    if (found) found.draining = how;
+  }
+
+  /** The GPUs, by index, that their sessions are to leave. */
+  get leaving(): ReadonlySet<number> {
+    const found = this.#gpus.filter(({ draining }) => draining === 'moves');
+    return new Set(found.map(({ index }) => index));
   }
 
   /** What people are told of each GPU. */

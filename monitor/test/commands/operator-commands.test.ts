@@ -208,6 +208,26 @@ t.test('kill, quota and drain act', async (t) => {
   t.match(await result, { ...done, stdout: /0 still run\n$/ });
   const empty = await cli(api, ['drain', '--wait', '--json']);
   t.same(JSON.parse(empty.stdout), { draining: true, sessions: 0, queued: 0 });
+  operations.sessions = [session(8)];
+  t.match(await cli(api, ['drain', '--gpu', '0', '--move']), {
+    ...done,
+    stdout:
+      /^GPU 0 takes no new sessions; 1 still runs there\nsession 8 is waited for: it has arrays\P{Cc}*\n$/u,
+  });
+  t.equal(operations.gpus[0]?.draining, 'moves');
+  t.match(await cli(api, ['drain', '--gpu', '0']), { ...done, stdout: /1 still runs there\n$/ });
+  t.equal(operations.gpus[0]?.draining, 'waits');
+  const goes = start(['drain', '--gpu', '0', '--wait'], { OUTBOARD_API: api.url });
+  const gone = resultOf(goes);
+  await shows(goes, /1 still runs there/);
+  operations.sessions = [];
+  t.match(await gone, { ...done, stdout: /0 still run there\n$/ });
+  const openAgain = await cli(api, ['drain', '--gpu', '0', '--undo']);
+  t.match(openAgain, { ...done, stdout: 'GPU 0 takes new sessions\n' });
+  t.equal(operations.gpus[0]?.draining, null);
+  t.match(await cli(api, ['drain', '--gpu', '7']), {
+    stderr: /there is no GPU 7, only 0 to 1/,
+  });
   operations.sessions = [session(9)];
   const undone = start(['drain', '--wait'], { OUTBOARD_API: api.url });
   const opened = resultOf(undone);
@@ -423,6 +443,8 @@ t.test('wrong usage is 2', async (t) => {
     [['quota', 'set', '1', '0'], /0 is no share/],
     [['quota', 'set', '1', '101'], /101 is no share/],
     [['drain', '--undo', '--wait'], /exclude each other/],
+    [['drain', '--undo', '--move', '--gpu', '0'], /--undo and --move exclude each other/],
+    [['drain', '--move'], /which one\? --gpu GPU/],
     [['logs', '-n'], /argument missing|value/],
     [['logs', '-n', '0'], /--lines 0 .* lines from 1/],
     [['completion'], /completion takes one shell: bash, zsh, fish/],

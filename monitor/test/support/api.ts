@@ -23,6 +23,7 @@ export const somePolicies = {
   admission: [{ name: 'none', summary: 'whoever fits may come' }],
   queue: [{ name: 'first-come', summary: 'in order of arrival' }],
   placement: [{ name: 'best-fit', summary: 'the GPU with the least memory left' }],
+  migration: [{ name: 'imbalance', summary: 'from several to none' }],
   quota: [{ name: 'windows', summary: 'of time', unit: 'device-time', periodMs: 10 }],
 };
 

@@ -2,6 +2,7 @@
 // change as they like.
 import { OutboardError } from '../../src/base/errors.js';
 import type {
+  GpuDrainView,
   GpuView,
   KernelView,
   LogLine,
@@ -36,6 +37,7 @@ export function gpu(index: number, more: Partial<GpuView> = {}): GpuView {
     pciBusId: `0000:0${index}:00.0`,
     healthy: true,
     problem: null,
+    draining: null,
     memory: {
       ...{ total: 8 * GiB, sessions: 7 * GiB, reserved: 2 * GiB, used: GiB, overhead: GiB },
       usual: GiB,
@@ -156,6 +158,7 @@ export class MemoryOperations implements Operations {
         placement: 'worst-fit',
         admission: 'none',
         queuePolicy: 'first-come',
+        migration: 'none',
         quota: 'none',
         sessionMemory: 'auto',
         draining: this.draining,
@@ -236,6 +239,29 @@ export class MemoryOperations implements Operations {
     const from = { gpu: found.gpu, slot: found.slot };
     found.gpu = gpu;
     return { session: id, from, to: { gpu, slot: 0 }, seconds: 0.5, stoppedSeconds: 0.012 };
+  }
+
+  drainGpu(gpu: number, moved: boolean) {
+    const found = this.#gpu(gpu);
+    found.draining = moved ? 'moves' : 'waits';
+  }
+
+  resumeGpu(gpu: number) {
+    this.#gpu(gpu).draining = null;
+  }
+
+  gpuDrain(gpu: number): GpuDrainView {
+    const { draining } = this.#gpu(gpu);
+    const there = this.sessions.filter((one) => one.gpu === gpu);
+    const why = 'it has arrays\u001b[2J';
+    const staying = draining === 'moves' ? there.map(({ id }) => ({ session: id, why })) : [];
+    return { gpu, draining, sessions: there.length, staying };
+  }
+
+  #gpu(gpu: number): GpuView {
+    const found = this.gpus[gpu];
+    if (!found) throw new OutboardError('OB_NO_GPU', gpu, this.gpus.length - 1);
+    return found;
   }
 
   drain() {
