@@ -105,10 +105,13 @@ bool Departure::replay() {
         s_.load_log().look(steps_, [&](const LoadLog::Step &one, const LoadLog::Load &what) {
           step = one;
           load = what;
-          if (!one.unload && what.library) noted = note_variables(what, one.load);
+          if (!one.unload && what.image && what.library) noted = note_variables(what, one.load);
         });
+    if (s_.load_log().begun_anew()) return refuse("the program resets its context");
     if (!found) return true;
     if (!noted) return false;
+    if (!load.image)
+      return refuse(std::string("the session has ") + hindrance_about(Hindrance::kManyObjects));
     ++steps_;
     if (step.unload ? !unload(load, step.load) : !this->load(load, step.load)) return false;
   }
@@ -357,6 +360,7 @@ bool Departure::contents(uint64_t address, uint64_t size, bool zeroed) {
   if (!buffers.fetch(0, address, length_at(0))) return refuse("the device's memory cannot be read");
   unsigned turn = 0;
   for (uint64_t at = 0; at < size; at += kPiece, turn ^= 1) {
+    if (s_.is_left_alone()) return refuse("the session ends");
     const uint64_t next = at + kPiece;
     if (next < size && !buffers.fetch(turn ^ 1, address + next, length_at(next)))
       return refuse("the device's memory cannot be read");

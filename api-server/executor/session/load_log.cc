@@ -39,12 +39,13 @@ void LoadLog::unloading(uint32_t number) {
       load = {};
     return;
   }
-  unloaded_bytes_ += load.image->size();
+  unloaded_bytes_ += load.image->size() + load.options.size();
   if (steps_.size() < session_limits.loads && unloaded_bytes_ <= session_limits.unloaded_bytes) {
     steps_.push_back({number, true});
     return;
   }
   load.image.reset();
+  std::vector<uint8_t>().swap(load.options);
   const bool first = std::exchange(whole_, false);
   lock.unlock();
   if (first) on_full_();
@@ -56,11 +57,13 @@ void LoadLog::clear() {
   steps_.clear();
   unloaded_bytes_ = 0;
   whole_ = true;
+  begun_anew_ = true;
 }
 
 void LoadLog::hold() {
   std::lock_guard lock(mutex_);
   held_ = true;
+  begun_anew_ = false;
 }
 
 void LoadLog::go_on() {
@@ -78,6 +81,11 @@ bool LoadLog::look(size_t place, const std::function<void(const Step &, const Lo
 uint64_t LoadLog::handle(uint32_t load) const {
   std::lock_guard lock(mutex_);
   return load < loads_.size() ? loads_[load].handle : 0;
+}
+
+bool LoadLog::begun_anew() const {
+  std::lock_guard lock(mutex_);
+  return begun_anew_;
 }
 
 bool LoadLog::whole() const {

@@ -22,7 +22,7 @@ namespace outboard {
 class LoadLog {
  public:
   struct Load {
-    std::shared_ptr<const Image> image;
+    std::shared_ptr<const Image> image;  // null: it is unloaded, and not kept
     Hash hash{};
     // Options of the compiler, as they travel.
     std::vector<uint8_t> options;
@@ -58,6 +58,9 @@ class LoadLog {
   // False where there is none yet.
   bool look(size_t place, const std::function<void(const Step &, const Load &)> &f);
 
+  // Whether all was forgotten since `hold`, so that places are others now.
+  bool begun_anew() const;
+
   // Of the module of that load; 0: it was expected, and is not taken.
   uint64_t handle(uint32_t load) const;
 
@@ -74,6 +77,7 @@ class LoadLog {
   uint64_t unloaded_bytes_ = 0;  // of images
   bool held_ = false;
   bool whole_ = true;
+  bool begun_anew_ = false;
 };
 
 }  // namespace outboard

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/local_socket.h"
+#include "base/session_limits.h"
 #include "check.h"
 #include "images/variable_names.h"
 #include "session/recipes.h"
@@ -315,6 +316,20 @@ struct Target {
   std::promise<Told> told;
 };
 
+void load(World &w, uint32_t module, const std::string &kernels) {
+  CHECK_EQUAL(w.guest.load(module_handle(module), Guest::image(kernels)).reply.result,
+              CUDA_SUCCESS);
+}
+
+void answer_loaded(Target &target, const std::vector<uint8_t> &question) {
+  wire_header head;
+  memcpy(&head, question.data(), sizeof head);
+  CHECK_EQUAL(head.op, WIRE_ModuleOpen);
+  wire_ModuleOpen_reply loaded{};
+  loaded.state = WIRE_MODULE_LOADED;
+  target.answer(question, CUDA_SUCCESS, loaded);
+}
+
 bool echoes(World &w) { return w.guest.call(WIRE_Echo, wire_Echo{}).reply.result == CUDA_SUCCESS; }
 
 }  // namespace
@@ -411,6 +426,43 @@ TEST(work_without_end_on_a_destroyed_stream_keeps_the_session_where_it_is) {
   target.answer(commit);
   CHECK(target.told.get_future().get().moved);
   CHECK(w.ended().reason == EndReason::kMoved);
+}
+
+TEST(unloads_that_are_not_kept_while_it_moves_keep_it_where_it_is) {
+  session_limits.unloaded_bytes = 1;
+  World w;
+  load(w, 1, "kernel nothing\n");
+  load(w, 2, "kernel nothing\nkernel crash\n");
+  load(w, 3, "kernel nothing\nkernel print 8\n");
+  Target target(w);
+  CHECK(target.take_connection());
+  const std::vector<uint8_t> first = target.next();
+  wire_ModuleUnload unload{};
+  unload.module = module_handle(2);
+  w.guest.put(WIRE_ModuleUnload, unload);
+  w.guest.synchronize();
+  answer_loaded(target, first);
+  const Told told = target.told.get_future().get();
+  CHECK(!told.moved);
+  CHECK_EQUAL(told.why,
+              "the session has made more objects than the server remembers the making of");
+  CHECK(echoes(w));
+}
+
+TEST(a_reset_while_it_moves_keeps_it_where_it_is) {
+  World w;
+  load(w, 1, "kernel nothing\n");
+  load(w, 2, "kernel nothing\nkernel crash\n");
+  Target target(w);
+  CHECK(target.take_connection());
+  const std::vector<uint8_t> first = target.next();
+  CHECK_EQUAL(w.guest.call(WIRE_ContextReset, wire_ContextReset{}).reply.result, CUDA_SUCCESS);
+  load(w, 3, "kernel nothing\nkernel print 8\n");
+  answer_loaded(target, first);
+  const Told told = target.told.get_future().get();
+  CHECK(!told.moved);
+  CHECK_EQUAL(told.why, "the program resets its context");
+  CHECK(echoes(w));
 }
 
 TEST(a_session_moves_once_at_a_time) {
