@@ -40,6 +40,16 @@ function row(argument: Argument): string {
   return `{${[...numbers, by, step, stride, batch].join(', ')}}`;
 }
 
+/** Which of a call's words its function takes as an `int`. */
+function intsOf({ parameters }: CublasCall): string {
+  const own = parameters.filter(([type]) => !isHandle(type));
+  const bits = own.reduce(
+    (bits, [type], at) => (passed(type) === 'int' ? bits | (1 << at) : bits),
+    0,
+  );
+  return `0x${bits.toString(16)}`;
+}
+
 /** proto/generated/cublas_calls.h */
 export function emitCublasTable(api: CublasApi): string {
   const byName = new Map(api.calls.map((call) => [call.name, call]));
@@ -47,10 +57,11 @@ export function emitCublasTable(api: CublasApi): string {
   // Most functions have the parameters of another one.
   const shapes = new Map<string, string>();
   const rows = ordered.map(([name]) => {
-    const { arguments: all } = byName.get(name) as CublasCall;
+    const call = byName.get(name) as CublasCall;
+    const { arguments: all } = call;
     const text = all.map((argument) => `  ${row(argument)},\n`).join('');
     if (text && !shapes.has(text)) shapes.set(text, `cublas_arguments_${shapes.size}`);
-    return `  {"${name}", ${shapes.get(text) ?? 'NULL'}, ${all.length}},\n`;
+    return `  {"${name}", ${shapes.get(text) ?? 'NULL'}, ${all.length}, ${intsOf(call)}},\n`;
   });
   const shared = [...shapes].map(
     ([text, name]) => `static const struct library_argument ${name}[] = {\n${text}};\n`,

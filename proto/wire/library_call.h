@@ -52,6 +52,7 @@ struct library_call {
   const char *name;
   const struct library_argument *arguments;
   uint8_t count;
+  uint32_t ints;  // a bit for each parameter of which the function sees 32 bits
 };
 
 enum {

@@ -17,6 +17,10 @@ const char *LibraryArguments::decode(const library_call &call, uint32_t mode,
   size_t at = fixed, scalars = 0, results = 0;
   for (uint32_t i = 0; i < call.count; i++) {
     const library_argument &argument = call.arguments[i];
+    // What is looked at here is what the function sees.
+    const bool is_int = call.ints >> i & 1;
+    if (is_int && static_cast<int64_t>(words_[i]) != static_cast<int32_t>(words_[i]))
+      return "a number does not fit into its parameter";
     if (!library_in_host(&argument, mode)) continue;
     const uint32_t size = library_element(&argument, words_) * argument.count;
     if (!size) return "nobody knows the size of a scalar of its type";

@@ -98,6 +98,15 @@ int wait_and_add(CUstream stream, int n) {
 
 }  // namespace
 
+TEST(a_number_that_is_another_one_as_an_int_is_a_violation) {
+  LibraryWorld w;
+  CHECK_EQUAL(w.create(w.handle(1)), 0);
+  std::vector<uint64_t> words = w.numbers(1024);
+  words[0] |= uint64_t{1} << 63;
+  w.post(w.handle(1), CUBLAS_cublasSscal_v2, 0, words);
+  CHECK(w.ended().reason == EndReason::kViolation);
+}
+
 TEST(a_posted_call_may_wait_for_a_function_of_the_guest) {
   LibraryWorld w;
   w.guest.map(World::base(), kGranule);
