@@ -368,7 +368,7 @@ export class Simulation {
     if (this.options.keep) this.order.push(visitor.id);
     if (this.options.queuePolicy !== firstCome) {
       const waiting = this.queue.arrived.map(({ state }) => state);
-      countOvertaken(waiting, visitor.id, [placement.gpu]);
+      countOvertaken(waiting, { id: visitor.id, request }, [placement.gpu]);
     }
     const begin: Event = { kind: 'begin', visitor, lost: visitor.lost };
     this.#agenda.enter(this.now + handOver, begin);

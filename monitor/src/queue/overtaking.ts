@@ -139,15 +139,19 @@ export function countPassed(waiters: Iterable<Waiter>, tenant: string, gpus: rea
   }
 }
 
-/** Counts for those who came before this one that it was served before them on those GPUs, whatever they wait for. */
+/**
+ * Counts for those who came before this one that it was served before them on those GPUs, whatever they wait for. Not
+ * for those of its own tenant: a tenant could make itself strict by letting its own pass.
+ */
 export function countOvertaken<W extends { readonly id: number; overtaken: number; request: Wish }>(
   arrived: Iterable<W>,
-  served: number,
+  { id, request: { tenant } }: { readonly id: number; readonly request: Pick<Wish, 'tenant'> },
   gpus: readonly number[],
 ) {
   for (const one of arrived) {
-    if (one.id >= served) return;
+    if (one.id >= id) return;
     const { allowed } = one.request;
+    if (tenant !== '' && one.request.tenant === tenant) continue;
     if (gpus.some((gpu) => allowed === null || allowed.includes(gpu))) one.overtaken++;
   }
 }

@@ -66,7 +66,7 @@ export class Turns {
     const served = this.#place(visitor, left.gpus, mayWait);
     const { queue } = this.#options.waiting;
     if (served) countPassed(queue, visitor.request.tenant, served);
-    if (served) countOvertaken(queue.arrived, visitor.id, served);
+    if (served) countOvertaken(queue.arrived, visitor, served);
     return served !== null;
   }
 
@@ -86,7 +86,7 @@ export class Turns {
       const served = this.#place(visitor, allowed, () => true);
       if (served) {
         waiting.leave(visitor);
-        countOvertaken(waiting.queue.arrived, visitor.id, served);
+        countOvertaken(waiting.queue.arrived, visitor, served);
       } else if (visitor.waitsFor === 'own limit') full.add(wish);
       else this.orderProcesses(visitor, allowed);
       return served;

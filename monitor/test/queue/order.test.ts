@@ -88,7 +88,7 @@ for (const policy of queuePolicies.values()) {
             const { head } = queue;
             if (!head) continue;
             queue.remove(head);
-            countOvertaken(queue.arrived, head.id, [0]);
+            countOvertaken(queue.arrived, head, [0]);
             for (const one of queue) if (one.overtaken > overtakenMost) return false;
           }
           return true;
@@ -115,9 +115,12 @@ t.test('who is served later on other GPUs overtakes nobody', async (t) => {
   const request = { tenant: 'a', gpus: 1 };
   const one = { id: 1, overtaken: 0, request: { ...request, allowed: [0] } };
   const other = { id: 2, overtaken: 0, request: { ...request, allowed: null } };
-  countOvertaken([one, other], 3, [1]);
-  countOvertaken([one, other], 2, [0]);
+  const by = (id: number, tenant = 'b') => ({ id, request: { tenant } });
+  countOvertaken([one, other], by(3), [1]);
+  countOvertaken([one, other], by(2), [0]);
   t.same([one.overtaken, other.overtaken], [1, 1]);
+  countOvertaken([one, other], by(4, 'a'), [0, 1]);
+  t.same([one.overtaken, other.overtaken], [1, 1], 'nor does one of the same tenant');
 });
 
 t.test('a policy that fails at an order: they have their turns as they came', async (t) => {
