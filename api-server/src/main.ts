@@ -16,6 +16,10 @@ let native: Native | undefined;
 let device: DeviceHandle | undefined;
 let session: SlotSession | undefined;
 let leaving = false;
+/** Whether what comes of a move is still to be told. */
+let departing = false;
+/** Tells of the session's end, which has come before that. */
+let overAfter: (() => void) | undefined;
 
 // How long the executor gets to end a session after the monitor has vanished.
 const leaveSeconds = 5;
@@ -68,9 +72,14 @@ function hear(message: ToSlot) {
         onClosing: () => session === begun && send({ type: 'closing' }),
         onArrived: () => session === begun && send({ type: 'arrived' }),
         onEnd: (end, counters) => {
-          session = undefined;
-          const keep = end.reusable && !leaving;
-          send({ type: 'ended', end, counters }, keep ? undefined : end.reusable ? leave : die);
+          const tell = () => {
+            session = undefined;
+            const keep = end.reusable && !leaving;
+            send({ type: 'ended', end, counters }, keep ? undefined : end.reusable ? leave : die);
+          };
+          // With the end the monitor may send another session, of which the move would be taken to be.
+          if (departing) overAfter = tell;
+          else tell();
         },
       });
       return;
@@ -82,9 +91,13 @@ function hear(message: ToSlot) {
         link.close();
         return send({ type: 'stays', why: 'the session is over' });
       }
-      return session.move(link, (moved, why, stoppedNs) =>
-        send(moved ? { type: 'moved', stoppedNs } : { type: 'stays', why }),
-      );
+      departing = true;
+      return session.move(link, (moved, why, stoppedNs) => {
+        departing = false;
+        send(moved ? { type: 'moved', stoppedNs } : { type: 'stays', why });
+        overAfter?.();
+        overAfter = undefined;
+      });
     }
     case 'resume': {
       const connection = native && arrived(native);

@@ -182,7 +182,10 @@ export class Server {
         },
         onUsed: (slot, session, module) => this.running.used(slot, session, module),
         onClosing: (slot) => this.running.closing(slot),
-        onArrived: (slot) => this.running.mover.arrived(slot),
+        onArrived: (slot) => {
+          this.running.mover.arrived(slot);
+          this.#serveQueue();
+        },
         onMoved: (slot, stoppedMs) => this.running.mover.moved(slot, stoppedMs),
         onStays: (slot, why) => {
           this.running.mover.stays(slot, why);
@@ -217,7 +220,9 @@ export class Server {
     const stopping = () => this.stopping;
     const waiting = this.#waiting;
     const gpus = () => this.state.gpus;
-    this.running = new Running({ ...options, pool, quota, waiting, stopping, observer, log, gpus });
+    const limitedLog = this.#limitedLog;
+    const own = { pool, quota, waiting, stopping, observer, log, limitedLog, gpus };
+    this.running = new Running({ ...options, ...own });
     this.migrator = new Migrator({
       mover: this.running.mover,
       sessions: () => this.sessions.values(),

@@ -22,7 +22,10 @@ export class Move {
   /** What was said of the session by either process, or that it has gone; null: nothing yet. */
   sourceSays: 'moved' | 'stays' | 'gone' | null = null;
   targetSays: 'arrived' | 'gone' | null = null;
+  /** Whether the session is over in the source's process, or that has gone. */
+  sourceIsOver = false;
   why = '';
+  timer: NodeJS.Timeout | undefined;
   /** For how long its commands were not carried out, as its old process says. */
   stoppedMs = 0;
   /** Whether who has asked for it was answered. */
@@ -62,6 +65,7 @@ export class Move {
   get over(): boolean {
     if (this.outcome === null || this.starting || !this.answered) return false;
     if (this.outcome === 'there') return this.from === null;
+    if (this.outcome === 'lost' && this.from !== null) return false;
     return this.target === null || this.targetSays === 'gone';
   }
 

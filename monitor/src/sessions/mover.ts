@@ -26,6 +26,11 @@ export interface MoverOptions {
   onLost(session: Session, how: string): void;
 }
 
+/** How long a move may take until its session is known to be somewhere: 64 GiB and a thousand modules take a part. */
+const moveSeconds = 600;
+/** And then until both processes have done what is left for them. */
+const settledSeconds = 30;
+
 export class Mover {
   readonly #options: MoverOptions;
   /** Until neither process, nor what is reserved for one, is to be seen to. There are few at a time. */
@@ -50,7 +55,13 @@ export class Mover {
       this.#moves.add(move);
       session.move = move;
       session.log.info({ to: target }, 'is to move');
-      void fresh.warm.then((slot) => this.#warm(move, slot));
+      fresh.warm
+        .then((slot) => this.#warm(move, slot))
+        .catch((error) => {
+          move.starting = false;
+          this.#stays(move, (error as Error).message);
+        });
+      this.#watch(move);
     });
   }
 
@@ -191,7 +202,7 @@ export class Mover {
     }
     const move = this.#from(slot);
     if (!move) return false;
-    if (move.outcome === 'there') {
+    if (move.outcome === 'there' || move.outcome === 'lost') {
       this.#release(move);
       this.#finish(move);
       return true;
@@ -201,10 +212,10 @@ export class Mover {
       this.#stays(move, 'it has ended');
       return false;
     }
-    // Only the target's word counts now.
+    // Only the target's word counts now. Until it has come nobody else gets the source's place.
     move.sourceSays = what === 'moved' ? 'moved' : 'gone';
+    move.sourceIsOver = true;
     move.why ||= how;
-    this.#release(move);
     this.#settle(move);
     return true;
   }
@@ -234,8 +245,10 @@ export class Mover {
     const { session, sourceSays, targetSays, target, to, outcome } = move;
     if (outcome === null) return;
     move.closeLink();
+    this.#watch(move);
     if (outcome === 'there') {
       if (target) this.#options.onArrived(session, target, to);
+      if (move.sourceIsOver) this.#release(move);
       if (sourceSays !== null) this.#finish(move);
     } else if (outcome === 'here') {
       session.log.warn({ to: to.gpu }, `stays where it is: ${move.why}`);
@@ -246,10 +259,34 @@ export class Mover {
       if (target && targetSays === null) target.end('the session stays where it was');
       else this.#giveBack(move);
     } else {
+      if (move.sourceIsOver) this.#release(move);
       this.#giveBack(move);
       this.#options.observer.moved('lost', move.seconds);
       this.#refuse(move, `both processes ended (${move.why})`);
       this.#options.onLost(session, move.why);
+    }
+  }
+
+  /** Has those who do not speak, though they have to, speak by their end. */
+  #watch(move: Move) {
+    clearTimeout(move.timer);
+    if (move.over) return;
+    const seconds = move.outcome === null ? moveSeconds : settledSeconds;
+    move.timer = setTimeout(() => this.#late(move), seconds * 1000).unref();
+  }
+
+  #late(move: Move) {
+    const { outcome, phase, target, targetSays, source } = move;
+    move.why ||= `it took more than ${moveSeconds} seconds`;
+    move.session.log.warn({ to: move.to.gpu, outcome }, 'a process of a move says nothing');
+    if (phase === 'starting') this.#stays(move, move.why);
+    // The target's end first: the source goes on with the session then, where it has it.
+    else if (outcome !== 'there' && target && targetSays === null) target.kill();
+    else if (outcome === null ? move.sourceSays === null : outcome !== 'here' && move.from !== null)
+      source.kill();
+    if (!move.over && move.outcome === outcome) {
+      clearTimeout(move.timer);
+      move.timer = setTimeout(() => this.#late(move), settledSeconds * 1000).unref();
     }
   }
 
@@ -279,7 +316,9 @@ export class Mover {
   }
 
   #forget(move: Move) {
-    if (move.over) this.#moves.delete(move);
+    if (!move.over) return;
+    clearTimeout(move.timer);
+    this.#moves.delete(move);
   }
 
   /** What was reserved where the session has been. */

@@ -11,6 +11,8 @@ import type { Log } from '../base/log.js';
 import type { Observer } from '../base/view.js';
 import type { Client, DetachedConnection } from '../guests/client.js';
 import { resumeSecretBytes } from '../guests/hello.js';
+import type { LimitedLog } from '../network/limited-log.js';
+import { addressOf } from '../network/strangers.js';
 import { whyShare } from '../queue/reasons.js';
 import type { Seat } from '../queue/reservations.js';
 import type { Visitor } from '../queue/visitor.js';
@@ -46,6 +48,7 @@ export interface RunningOptions {
   traces: TraceFolder | null;
   uploads: CacheFolder | null;
   observer: Observer;
+  limitedLog: LimitedLog;
   log: Log;
   /** As policies see them now. */
   gpus: () => readonly GpuState[];
@@ -129,7 +132,10 @@ export class Running {
           arrived: visitor.arrived,
           placed: session.started,
         }) ?? null,
-      comeback: session.comeback,
+      comeback: session.comeback && {
+        secret: session.comeback.secret,
+        seconds: session.comeback.seconds,
+      },
       arrives: false,
     };
     slot.offer(session.offer, detached.handle);
@@ -167,7 +173,7 @@ export class Running {
   #comeback({ hello }: Visitor, { group }: Seat) {
     const seconds = this.#options.graceDisconnectedSeconds;
     if (seconds === 0 || !hello.resumes || group.gpus.length > 1) return null;
-    return { secret: randomBytes(resumeSecretBytes), seconds };
+    return { secret: randomBytes(resumeSecretBytes), seconds, epoch: 0 };
   }
 
   /**
@@ -176,20 +182,31 @@ export class Running {
    */
   comesBack(client: Client, resume: Resume, tenant: string) {
     const session = [...this.sessions.values()].find(({ id }) => BigInt(id) === resume.session);
+    const comeback = session?.comeback;
     const known =
-      session?.comeback &&
+      comeback &&
       session.visitor.request.tenant === tenant &&
-      timingSafeEqual(session.comeback.secret, resume.secret);
+      timingSafeEqual(comeback.secret, resume.secret);
     if (!known) throw new OutboardError('OB_RESUME', "it has ended, or never was this program's");
     if (session.ending !== null) throw new OutboardError('OB_RESUME', session.ending);
+    if (resume.epoch <= comeback.epoch)
+      throw new OutboardError('OB_RESUME', 'a later connection of this program has taken it up');
     const detached = client.detach();
     if (!detached) return;
     const { session: id, epoch, received } = resume;
+    comeback.epoch = epoch;
     // What a guest sends before it was answered is none of the stream.
     const taken =
       detached.leftover.length === 0 &&
       session.slot.resume({ type: 'resume', session: id, epoch, received }, detached.handle);
-    session.log.info({ peer: client.peer, epoch, taken }, 'the guest comes back after a cut');
+    const { peer } = client;
+    const fields = { session: session.id, peer, epoch, taken };
+    this.#options.limitedLog.write(
+      'info',
+      addressOf(peer),
+      fields,
+      'a guest comes back after a cut',
+    );
     client.release();
   }
 
@@ -291,10 +308,7 @@ export class Running {
 
   ended(slot: Slot, end: SessionEnd, counters: Counters) {
     const moved = end.reason === 'moved';
-    if (this.mover.over(slot, end.message, moved ? 'moved' : 'ended')) {
-      this.sessions.delete(slot);
-      return;
-    }
+    if (this.mover.over(slot, end.message, moved ? 'moved' : 'ended')) return;
     const session = this.sessions.get(slot);
     if (session) {
       session.settle();
@@ -332,6 +346,8 @@ export class Running {
     session.log.error({ seconds: session.seconds }, `session lost while it moved: ${how}`);
     this.#options.quota.end(session);
     this.#over(session, 'lost', how);
+    this.sessions.delete(session.slot);
+    if (this.sessions.size === 0) this.onIdle?.();
   }
 
   /** What the quota policy holds it to, beside those that are on its GPU. */
@@ -353,10 +369,7 @@ export class Running {
   /** The process has ended. If its session had not begun, the monitor still has the client, which gets another. */
   lost(slot: Slot, how: string) {
     this.#options.quota.slotEnded(slot);
-    if (this.mover.over(slot, how, 'exit')) {
-      this.sessions.delete(slot);
-      return;
-    }
+    if (this.mover.over(slot, how, 'exit')) return;
     const session = this.#free(slot);
     session?.settle();
     if (session) this.#rescue(session, how);
