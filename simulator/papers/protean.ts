@@ -10,6 +10,7 @@ import type {
 } from '../../monitor/policies/cluster/state.js';
 import { Cluster, Decider } from '../cluster/cluster.js';
 import { Random } from '../server/random.js';
+import { attainment, fitted, molecule, naive, protean } from './protean-slo.js';
 import type { Data, Row } from './row.js';
 
 const row = (where: string, what: string, unit: string, rest: Partial<Row>): Row => ({
@@ -18,7 +19,7 @@ const row = (where: string, what: string, unit: string, rest: Partial<Row>): Row
 });
 
 export function proteanRows(data: Data): Row[] {
-  return [...savingRows(), coldStarts(data), queueCost(), ...notMade()];
+  return [...savingRows(), coldStarts(data), queueCost(), ...sloRows(), ...notMade()];
 }
 
 // ---- machines --------------------------------------------------------------------------------------
@@ -149,7 +150,7 @@ function queueCost(): Row {
     const { user, system } = process.cpuUsage(begun);
     return (user + system) / 1000 / times;
   });
-  return row('4.1', 'reordering and batching 640 requests', 'ms', {
+  return row('4.1', 'reordering and batching 640 requests (queue `protean`)', 'ms', {
     ...{
       ours: Math.min(...took),
       most: 1,
@@ -158,13 +159,37 @@ function queueCost(): Row {
   });
 }
 
+// ---- what is done in time --------------------------------------------------------------------------
+
+/** Table 4: all batches strict, of one model. Two figures are fitted, one follows. */
+function sloRows(): Row[] {
+  const [time, shared, sliced] = [60.12, 94.19, 54.31];
+  const alone = fitted(time, (seconds) => attainment(molecule, seconds, 0.5), 0.02, 0.5);
+  const bandwidth = fitted(shared, (part) => attainment(protean, alone, part), 0.01, 1);
+  const what = (scheme: string) => `SLO attainment of 100 % strict ResNet 50, ${scheme}, synthetic`;
+  const load = 'synthetic: batches at random, 5,000 requests a second on eight GPUs';
+  return [
+    row('Table 4', what('Molecule'), '%', {
+      ...{ theirs: time, ours: attainment(molecule, alone, bandwidth), within: 0.5 },
+      why: `${load}; fitted: a batch takes ${(1000 * alone).toFixed(0)} ms alone, which is not published`,
+    }),
+    row('Table 4', what('PROTEAN'), '%', {
+      ...{ theirs: shared, ours: attainment(protean, alone, bandwidth), within: 0.5 },
+      why: `${load}, on slices of 4g and 3g by least slowdown; fitted: it uses ${(100 * bandwidth).toFixed(0)} % of a GPU's bandwidth, which is not published`,
+    }),
+    row('Table 4', what('Naive'), '%', {
+      ...{ theirs: sliced, ours: attainment(naive, alone, bandwidth) },
+      why: `${load}; what follows with these two for slices of 4g, 2g and 1g in turn; INFless' 0.42 follows from nothing that is said of it`,
+    }),
+  ];
+}
+
 // ---- what cannot be made ---------------------------------------------------------------------------
 
 function notMade(): Row[] {
   const why =
     'neither bandwidths, nor times alone, nor traces are published: any figure would be one that was put in';
   return [
-    row('Table 4', 'SLO attainment of 100 % strict ResNet 50', '%', { theirs: 94.19, why }),
     row('Fig. 5', 'SLO attainment of strict VGG 19', '%', { theirs: 99.74, why }),
     row('Fig. 12', 'SLO attainment of large models, best gain', 'points', { theirs: 93, why }),
   ];
