@@ -1858,10 +1858,12 @@ size_t cublasGetCudartVersion(void) {
 }
 int unserved_313(void) __asm__("cublasGetEmulationSpecialValuesSupport");
 int unserved_313(void) { return library_unserved(313); }
-int unserved_314(void) __asm__("cublasGetEmulationStrategy");
-int unserved_314(void) { return library_unserved(314); }
-int unserved_315(void) __asm__("cublasGetEnvironmentMode");
-int unserved_315(void) { return library_unserved(315); }
+int cublasGetEmulationStrategy(struct cublas_handle *handle, void *emulationStrategy) {
+  return cublas_cublasGetEmulationStrategy(handle, emulationStrategy);
+}
+int cublasGetEnvironmentMode(struct cublas_handle *handle, void *mode) {
+  return cublas_cublasGetEnvironmentMode(handle, mode);
+}
 int unserved_316(void) __asm__("cublasGetError");
 int unserved_316(void) { return library_unserved(316); }
 int unserved_317(void) __asm__("cublasGetFixedPointEmulationMantissaBitCountPointer");
@@ -1878,14 +1880,18 @@ int cublasGetLoggerCallback(void *userCallback) {
 int cublasGetMathMode(struct cublas_handle *handle, void *mode) {
   return cublas_cublasGetMathMode(handle, mode);
 }
-int unserved_323(void) __asm__("cublasGetMatrix");
-int unserved_323(void) { return library_unserved(323); }
-int unserved_324(void) __asm__("cublasGetMatrixAsync");
-int unserved_324(void) { return library_unserved(324); }
-int unserved_325(void) __asm__("cublasGetMatrixAsync_64");
-int unserved_325(void) { return library_unserved(325); }
-int unserved_326(void) __asm__("cublasGetMatrix_64");
-int unserved_326(void) { return library_unserved(326); }
+int cublasGetMatrix(int rows, int cols, int elemSize, void *A, int lda, void *B, int ldb) {
+  return cublas_cublasGetMatrix(rows, cols, elemSize, A, lda, B, ldb);
+}
+int cublasGetMatrixAsync(int rows, int cols, int elemSize, void *A, int lda, void *B, int ldb, void *stream) {
+  return cublas_cublasGetMatrixAsync(rows, cols, elemSize, A, lda, B, ldb, stream);
+}
+int cublasGetMatrixAsync_64(int64_t rows, int64_t cols, int64_t elemSize, void *A, int64_t lda, void *B, int64_t ldb, void *stream) {
+  return cublas_cublasGetMatrixAsync_64(rows, cols, elemSize, A, lda, B, ldb, stream);
+}
+int cublasGetMatrix_64(int64_t rows, int64_t cols, int64_t elemSize, void *A, int64_t lda, void *B, int64_t ldb) {
+  return cublas_cublasGetMatrix_64(rows, cols, elemSize, A, lda, B, ldb);
+}
 int cublasGetPointerMode_v2(struct cublas_handle *handle, void *mode) {
   return cublas_cublasGetPointerMode_v2(handle, mode);
 }
@@ -1904,14 +1910,18 @@ const char *cublasGetStatusString(int status) {
 int cublasGetStream_v2(struct cublas_handle *handle, void *streamId) {
   return cublas_cublasGetStream_v2(handle, streamId);
 }
-int unserved_333(void) __asm__("cublasGetVector");
-int unserved_333(void) { return library_unserved(333); }
-int unserved_334(void) __asm__("cublasGetVectorAsync");
-int unserved_334(void) { return library_unserved(334); }
-int unserved_335(void) __asm__("cublasGetVectorAsync_64");
-int unserved_335(void) { return library_unserved(335); }
-int unserved_336(void) __asm__("cublasGetVector_64");
-int unserved_336(void) { return library_unserved(336); }
+int cublasGetVector(int n, int elemSize, void *x, int incx, void *y, int incy) {
+  return cublas_cublasGetVector(n, elemSize, x, incx, y, incy);
+}
+int cublasGetVectorAsync(int n, int elemSize, void *devicePtr, int incx, void *hostPtr, int incy, void *stream) {
+  return cublas_cublasGetVectorAsync(n, elemSize, devicePtr, incx, hostPtr, incy, stream);
+}
+int cublasGetVectorAsync_64(int64_t n, int64_t elemSize, void *devicePtr, int64_t incx, void *hostPtr, int64_t incy, void *stream) {
+  return cublas_cublasGetVectorAsync_64(n, elemSize, devicePtr, incx, hostPtr, incy, stream);
+}
+int cublasGetVector_64(int64_t n, int64_t elemSize, void *x, int64_t incx, void *y, int64_t incy) {
+  return cublas_cublasGetVector_64(n, elemSize, x, incx, y, incy);
+}
 int unserved_337(void) __asm__("cublasGetVersion");
 int unserved_337(void) { return library_unserved(337); }
 int cublasGetVersion_v2(struct cublas_handle *handle, void *version) {
@@ -2165,10 +2175,12 @@ int unserved_416(void) __asm__("cublasSetBackdoorEx");
 int unserved_416(void) { return library_unserved(416); }
 int unserved_417(void) __asm__("cublasSetEmulationSpecialValuesSupport");
 int unserved_417(void) { return library_unserved(417); }
-int unserved_418(void) __asm__("cublasSetEmulationStrategy");
-int unserved_418(void) { return library_unserved(418); }
-int unserved_419(void) __asm__("cublasSetEnvironmentMode");
-int unserved_419(void) { return library_unserved(419); }
+int cublasSetEmulationStrategy(struct cublas_handle *handle, int emulationStrategy) {
+  return cublas_cublasSetEmulationStrategy(handle, emulationStrategy);
+}
+int cublasSetEnvironmentMode(struct cublas_handle *handle, int mode) {
+  return cublas_cublasSetEnvironmentMode(handle, mode);
+}
 int unserved_420(void) __asm__("cublasSetFixedPointEmulationMantissaBitCountPointer");
 int unserved_420(void) { return library_unserved(420); }
 int unserved_421(void) __asm__("cublasSetFixedPointEmulationMantissaBitOffset");
@@ -2185,14 +2197,18 @@ int cublasSetLoggerCallback(void *userCallback) {
 int cublasSetMathMode(struct cublas_handle *handle, int mode) {
   return cublas_cublasSetMathMode(handle, mode);
 }
-int unserved_427(void) __asm__("cublasSetMatrix");
-int unserved_427(void) { return library_unserved(427); }
-int unserved_428(void) __asm__("cublasSetMatrixAsync");
-int unserved_428(void) { return library_unserved(428); }
-int unserved_429(void) __asm__("cublasSetMatrixAsync_64");
-int unserved_429(void) { return library_unserved(429); }
-int unserved_430(void) __asm__("cublasSetMatrix_64");
-int unserved_430(void) { return library_unserved(430); }
+int cublasSetMatrix(int rows, int cols, int elemSize, void *A, int lda, void *B, int ldb) {
+  return cublas_cublasSetMatrix(rows, cols, elemSize, A, lda, B, ldb);
+}
+int cublasSetMatrixAsync(int rows, int cols, int elemSize, void *A, int lda, void *B, int ldb, void *stream) {
+  return cublas_cublasSetMatrixAsync(rows, cols, elemSize, A, lda, B, ldb, stream);
+}
+int cublasSetMatrixAsync_64(int64_t rows, int64_t cols, int64_t elemSize, void *A, int64_t lda, void *B, int64_t ldb, void *stream) {
+  return cublas_cublasSetMatrixAsync_64(rows, cols, elemSize, A, lda, B, ldb, stream);
+}
+int cublasSetMatrix_64(int64_t rows, int64_t cols, int64_t elemSize, void *A, int64_t lda, void *B, int64_t ldb) {
+  return cublas_cublasSetMatrix_64(rows, cols, elemSize, A, lda, B, ldb);
+}
 int cublasSetPointerMode_v2(struct cublas_handle *handle, int mode) {
   return cublas_cublasSetPointerMode_v2(handle, mode);
 }
@@ -2202,14 +2218,18 @@ int cublasSetSmCountTarget(struct cublas_handle *handle, int smCountTarget) {
 int cublasSetStream_v2(struct cublas_handle *handle, void *streamId) {
   return cublas_cublasSetStream_v2(handle, streamId);
 }
-int unserved_434(void) __asm__("cublasSetVector");
-int unserved_434(void) { return library_unserved(434); }
-int unserved_435(void) __asm__("cublasSetVectorAsync");
-int unserved_435(void) { return library_unserved(435); }
-int unserved_436(void) __asm__("cublasSetVectorAsync_64");
-int unserved_436(void) { return library_unserved(436); }
-int unserved_437(void) __asm__("cublasSetVector_64");
-int unserved_437(void) { return library_unserved(437); }
+int cublasSetVector(int n, int elemSize, void *x, int incx, void *devicePtr, int incy) {
+  return cublas_cublasSetVector(n, elemSize, x, incx, devicePtr, incy);
+}
+int cublasSetVectorAsync(int n, int elemSize, void *hostPtr, int incx, void *devicePtr, int incy, void *stream) {
+  return cublas_cublasSetVectorAsync(n, elemSize, hostPtr, incx, devicePtr, incy, stream);
+}
+int cublasSetVectorAsync_64(int64_t n, int64_t elemSize, void *hostPtr, int64_t incx, void *devicePtr, int64_t incy, void *stream) {
+  return cublas_cublasSetVectorAsync_64(n, elemSize, hostPtr, incx, devicePtr, incy, stream);
+}
+int cublasSetVector_64(int64_t n, int64_t elemSize, void *x, int64_t incx, void *devicePtr, int64_t incy) {
+  return cublas_cublasSetVector_64(n, elemSize, x, incx, devicePtr, incy);
+}
 int cublasSetWorkspace_v2(struct cublas_handle *handle, void *workspace, size_t workspaceSizeInBytes) {
   return cublas_cublasSetWorkspace_v2(handle, workspace, workspaceSizeInBytes);
 }

@@ -6,6 +6,7 @@
 #include "door.h"
 #include "handle.h"
 #include "learnt.h"
+#include "setup/log.h"
 #include "status.h"
 
 // The words of a call and its scalars behind them.
@@ -35,6 +36,10 @@ static int pack(const struct library_call *call, uint32_t function, uint32_t mod
     const uint32_t bytes = library_element(argument, words) * argument->count;
     if (!bytes) return STATUS_NOT_SUPPORTED;
     const void *pointer = (const void *)(uintptr_t)words[i];
+    if (!pointer && argument->optional) {
+      packed->words[i] = LIBRARY_NONE;
+      continue;
+    }
     if (!pointer) return STATUS_INVALID_VALUE;
     packed->answers |= library_receives(argument, mode);
     if (!library_sends(argument, mode)) continue;
@@ -103,6 +108,8 @@ static int send_set(struct cublas_handle *handle) {
       {SET_ATOMICS, CUBLAS_cublasSetAtomicsMode, 1, {(uint64_t)(int64_t)handle->atomics}},
       {SET_MATH, CUBLAS_cublasSetMathMode, 1, {(uint64_t)(int64_t)handle->math}},
       {SET_SM_COUNT, CUBLAS_cublasSetSmCountTarget, 1, {(uint64_t)(int64_t)handle->sm_count}},
+      {SET_EMULATION, CUBLAS_cublasSetEmulationStrategy, 1, {(uint64_t)handle->emulation}},
+      {SET_ENVIRONMENT, CUBLAS_cublasSetEnvironmentMode, 1, {(uint64_t)handle->environment}},
   };
   for (size_t i = 0; handle->set && i < sizeof all / sizeof *all; i++) {
     if (!(handle->set & all[i].bit)) continue;
@@ -121,13 +128,17 @@ static int send_call(struct cublas_handle *handle, uint32_t function, const uint
   struct learnt_key key = packed->key;
   learnt_add(&key, (uint64_t)(uint32_t)handle->math << 32 | (uint32_t)handle->atomics);
   learnt_add(&key, (uint64_t)(uint32_t)handle->sm_count);
+  learnt_add(&key, (uint64_t)handle->emulation << 32 | (uint32_t)handle->environment);
   learnt_add(&key, handle->workspace ? handle->workspace_size : UINT64_MAX);
   if (!packed->answers && learnt(key))
     return not_answered(door()->remote_call(&call, NULL), function);
   struct remote_answer answer;
   const CUresult result = door()->remote_call(&call, &answer);
   if (result) return not_answered(result, function);
-  if (answer.status) return answer.status;
+  if (answer.status) {
+    log_debug("%s: the server's library says %d", row->name, answer.status);
+    return answer.status;
+  }
   learn(key);
   return unpack(row, call.mode, words, &answer);
 }
@@ -141,5 +152,6 @@ int cublas_call(struct cublas_handle *given, uint32_t function, const uint64_t *
   if (!status) status = send_set(handle);
   if (!status) status = send_call(handle, function, words, &packed);
   handle_used(handle);
+  log_trace("%s: %d", cublas_calls[function].name, status);
   return status;
 }

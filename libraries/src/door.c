@@ -15,6 +15,8 @@ static struct {
   CUresult (*set_current)(CUcontext context);
   CUresult (*retain)(CUcontext *context, CUdevice device);
   CUresult (*get_device)(CUdevice *device);
+  CUresult (*copy)(const CUDA_MEMCPY2D *copy);
+  CUresult (*copy_async)(const CUDA_MEMCPY2D *copy, CUstream stream);
 } driver;
 
 static void in_child(void) { atomic_store(&child, 1); }
@@ -32,6 +34,8 @@ static void find(void) {
     *(void **)&driver.set_current = dlsym(library, "cuCtxSetCurrent");
     *(void **)&driver.retain = dlsym(library, "cuDevicePrimaryCtxRetain");
     *(void **)&driver.get_device = dlsym(library, "cuCtxGetDevice");
+    *(void **)&driver.copy = dlsym(library, "cuMemcpy2DUnaligned_v2");
+    *(void **)&driver.copy_async = dlsym(library, "cuMemcpy2DAsync_v2");
   }
   const CUuuid id = COMPANION_TABLE;
   const void *found = NULL;
@@ -61,6 +65,13 @@ CUresult door_context(void) {
   if (result || context) return result;
   result = driver.retain(&context, 0);
   return result ? result : driver.set_current(context);
+}
+
+CUresult door_copy(const CUDA_MEMCPY2D *copy, CUstream stream, _Bool async) {
+  if (!door() || door_is_child()) return CUDA_ERROR_NOT_INITIALIZED;
+  const CUresult result = door_context();
+  if (result) return result;
+  return async ? driver.copy_async(copy, stream) : driver.copy(copy);
 }
 
 int door_device(void) {

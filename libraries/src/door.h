@@ -15,6 +15,9 @@ CUresult door_context(void);
 _Bool door_is_child(void);
 // Says in the log that the server has no library, and what to do.
 void door_say_unserved(void);
+// A copy of rows by our driver, on the stream where `async`, and else as the CUDA runtime makes
+// one.
+CUresult door_copy(const CUDA_MEMCPY2D *copy, CUstream stream, _Bool async);
 // The device of the calling thread's current context; -1 where there is none.
 int door_device(void);
 // Says once that calls are not served in a stream that is captured.

@@ -168,6 +168,37 @@ int cublas_cublasGetSmCountTarget(struct cublas_handle *given, void *out) {
   WITH_HANDLE(given, { *(int *)out = handle->sm_count; });
 }
 
+int cublas_cublasSetEmulationStrategy(struct cublas_handle *given, int strategy) {
+  enum { EAGER = 2 };
+  WITH_HANDLE(given, {
+    if (strategy < 0 || strategy > EAGER) status = STATUS_INVALID_VALUE;
+    if (!status && strategy != handle->emulation) handle->set |= SET_EMULATION;
+    if (!status) handle->emulation = strategy;
+  });
+}
+
+int cublas_cublasGetEmulationStrategy(struct cublas_handle *given, void *out) {
+  WITH_HANDLE(given, {
+    if (!out) status = STATUS_INVALID_VALUE;
+    if (out) *(int *)out = handle->emulation;
+  });
+}
+
+int cublas_cublasSetEnvironmentMode(struct cublas_handle *given, int mode) {
+  WITH_HANDLE(given, {
+    if (mode != 0 && mode != 1) status = STATUS_INVALID_VALUE;
+    if (!status && mode != handle->environment) handle->set |= SET_ENVIRONMENT;
+    if (!status) handle->environment = mode;
+  });
+}
+
+int cublas_cublasGetEnvironmentMode(struct cublas_handle *given, void *out) {
+  WITH_HANDLE(given, {
+    if (!out) status = STATUS_INVALID_VALUE;
+    if (out) *(int *)out = handle->environment;
+  });
+}
+
 int cublas_cublasGetVersion_v2(struct cublas_handle *given, void *out) {
   if (!out) return STATUS_INVALID_VALUE;
   // Without a handle, too, as the library does.

@@ -11,7 +11,15 @@
 #define HANDLE_MAGIC 0x737361626c627563ull
 
 // What was set and not sent, a bit each, in the order in which it has to be sent.
-enum { SET_STREAM = 1, SET_WORKSPACE = 2, SET_ATOMICS = 4, SET_MATH = 8, SET_SM_COUNT = 16 };
+enum {
+  SET_STREAM = 1,
+  SET_WORKSPACE = 2,
+  SET_ATOMICS = 4,
+  SET_MATH = 8,
+  SET_SM_COUNT = 16,
+  SET_EMULATION = 32,
+  SET_ENVIRONMENT = 64
+};
 
 struct cublas_handle {
   uint64_t magic;        // HANDLE_MAGIC as long as it is live
@@ -19,7 +27,7 @@ struct cublas_handle {
   uint64_t wire;
   uint32_t version;
   CUstream stream;
-  int pointer_mode, atomics, math, sm_count;
+  int pointer_mode, atomics, math, sm_count, emulation, environment;
   void *workspace;
   size_t workspace_size;  // bytes
   unsigned set;

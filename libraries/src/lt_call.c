@@ -3,6 +3,7 @@
 #include "door.h"
 #include "library_call.h"
 #include "lt_memo.h"
+#include "setup/log.h"
 #include "status.h"
 
 void lt_begin(struct lt_words *words, enum lt_function function) {
@@ -39,6 +40,7 @@ int lt_start(const char *name, enum lt_function function, const struct lt_words 
   const CUresult result = send(function, words, stream, &answer);
   if (result) return not_answered(name, result);
   if (!answer.status) learn(words->key);
+  if (answer.status) log_debug("%s: the server's library says %d", name, answer.status);
   return answer.status;
 }
 

@@ -56,6 +56,15 @@ t.test('what is wrong is answered as the real one does', { skip }, async (t) => 
   t.equal(again.code, 0, 'and the server serves the next one');
 });
 
+t.test('copies and settings are those of the real one', { skip }, async (t) => {
+  const server = await serve(real ?? '');
+  t.teardown(() => server.stop());
+  const here = await natively(program, ['copies']);
+  const ours = await remoted(program, server.address, withOurs(['copies']));
+  t.match(here.stdout, /^all as the processor has it$/m, here.stderr);
+  t.same(ours.stdout.split('\n'), here.stdout.split('\n'), ours.stderr + server.log());
+});
+
 t.test('handles where processes, threads and captures meet them', { skip }, async (t) => {
   // The library is reached also where slots may reach little else.
   const server = await serve(real ?? '', ['--sandbox', 'required']);

@@ -22,6 +22,8 @@ export interface Argument {
   /** Bytes of an element; 0: as the parameter `typed` says. */
   element: number;
   count: number;
+  /** There need not be one. */
+  optional: boolean;
   rows: [Length, Length];
   columns: [Length, Length];
   /** Places of parameters without the handle; -1: none. */
@@ -93,7 +95,8 @@ export function readCublasFamily(file: string, text: string, facts: CublasFacts)
     if (!isMap(value)) throw new ApiError(`${at}: ${pattern}: must be a mapping`);
     const entry = value.toJSON() as Record<string, unknown>;
     const names = expand(pattern).flatMap((name) => {
-      if (!facts.functions[name]) throw new ApiError(`${at}: ${name} is no function of cuBLAS`);
+      if (!facts.functions[name] && !('undeclared' in entry))
+        throw new ApiError(`${at}: ${name} is no function of cuBLAS`);
       return facts.functions[`${name}_64`] ? [name, `${name}_64`] : [name];
     });
     return names.map((name) => readCall(name, { at, family, entry, facts }));
@@ -111,11 +114,11 @@ function readCall(name: string, { at, family, entry, facts }: Reading): CublasCa
   const fail = (message: string): never => {
     throw new ApiError(`${at}: ${name}: ${message}`);
   };
-  const { hand = 'no', ...roles } = entry;
+  const { hand = 'no', undeclared, ...roles } = entry;
   if (hand !== 'no' && hand !== 'local' && hand !== 'travels') {
     return fail('hand must be local or travels');
   }
-  const { returns, parameters } = facts.functions[name] as FunctionFacts;
+  const { returns, parameters } = facts.functions[name] ?? readUndeclared(String(undeclared));
   const all = parameters ?? fail('the header gave no prototype');
   const own = all.filter(([type]) => !isHandle(type));
   if (own.length > PARAMETERS_MAX) fail(`has more than ${PARAMETERS_MAX} parameters`);
@@ -139,6 +142,15 @@ function readCall(name: string, { at, family, entry, facts }: Reading): CublasCa
     return readRole(String(role), type, place, (message) => fail(`${parameter}: ${message}`));
   });
   return { name, at, family, returns, parameters: all, hand, arguments: described };
+}
+
+/** `TYPE NAME TYPE NAME`, of a function that the library exports and its header does not have. */
+function readUndeclared(text: string): FunctionFacts {
+  const words = text.split(' ');
+  const parameters = words.flatMap((type, index): [string, string][] =>
+    index % 2 === 0 ? [[type, words[index + 1] ?? '']] : [],
+  );
+  return { returns: 'cublasStatus_t', parameters };
 }
 
 type Place = (name: string) => number;
@@ -175,13 +187,14 @@ function readRole(text: string, type: string, place: Place, fail: Fail): Argumen
     kind,
     element: kind === 'value' ? 0 : elementOf(type),
     count: kind === 'value' ? 0 : 1,
+    optional: false,
     rows: [none, none],
     columns: [none, none],
     ...{ typed: -1, complex: -1, by: -1, step: -1, stride: -1, batch: -1 },
   };
   const choice = () => readLengths(next('a length'), place, fail);
   const isOption = (word: string | undefined) =>
-    word === undefined || ['by', 'each', 'of'].includes(word);
+    word === undefined || ['by', 'each', 'of', 'or-none'].includes(word);
   switch (kind) {
     case 'value':
       return argument;
@@ -209,7 +222,8 @@ function readRole(text: string, type: string, place: Place, fail: Fail): Argumen
   }
   while (words.length > 0) {
     const option = next('an option');
-    if (option === 'by') argument.by = place(next('a parameter'));
+    if (option === 'or-none' && kind === 'scalar') argument.optional = true;
+    else if (option === 'by') argument.by = place(next('a parameter'));
     else if (option === 'each') {
       const stride = next('a stride');
       argument.stride = place(stride);

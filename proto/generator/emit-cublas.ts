@@ -37,7 +37,8 @@ function row(argument: Argument): string {
   const lengths = (pair: [Length, Length]) => `{${pair.map(length).join(', ')}}`;
   const { kind, element, count, typed, complex, rows, columns, by, step, stride, batch } = argument;
   const numbers = [kinds[kind], element, count, typed, complex, lengths(rows), lengths(columns)];
-  return `{${[...numbers, by, step, stride, batch].join(', ')}}`;
+  const optional = Number(argument.optional);
+  return `{${[...numbers, by, step, stride, batch, optional].join(', ')}}`;
 }
 
 /** Which of a call's words its function takes as an `int`. */

@@ -3,9 +3,9 @@
 // (proto/generated/cublas_calls.h).
 //
 // Its arguments are a word of 8 bytes for each parameter but the handle: a number, sign-extended,
-// or an address of the device; 0 for what is in the host's memory. Behind them lie what scalars in
-// the host's memory are, in the order of the parameters, each padded to 8 bytes; and behind an
-// answer what results there are to be, each padded to 16.
+// or an address of the device; 0 for what is in the host's memory, LIBRARY_NONE where that is none.
+// Behind them lie what scalars in the host's memory are, in the order of the parameters, each
+// padded to 8 bytes; and behind an answer what results there are to be, each padded to 16.
 #ifndef WIRE_LIBRARY_CALL_H
 #define WIRE_LIBRARY_CALL_H
 
@@ -27,6 +27,9 @@ enum library_kind {
   LIBRARY_PACKED        // a triangle of rows[0] columns
 };
 
+// In place of a scalar in the host's memory which there need not be, and is not.
+enum { LIBRARY_NONE = 1 };
+
 enum library_mode { LIBRARY_MODE_HOST, LIBRARY_MODE_DEVICE };
 
 // The sum of a number and up to two parameters, by their places; -1: none.
@@ -46,6 +49,7 @@ struct library_argument {
   int8_t by;
   int8_t step;
   int8_t stride, batch;  // so many of them, so many elements apart
+  int8_t optional;       // of a scalar: there need not be one
 };
 
 struct library_call {

@@ -32,6 +32,8 @@ bool only_sets(uint32_t function) {
     case CUBLAS_cublasSetAtomicsMode:
     case CUBLAS_cublasSetMathMode:
     case CUBLAS_cublasSetSmCountTarget:
+    case CUBLAS_cublasSetEmulationStrategy:
+    case CUBLAS_cublasSetEnvironmentMode:
       return true;
     default:
       return false;

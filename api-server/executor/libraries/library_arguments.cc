@@ -22,6 +22,10 @@ const char *LibraryArguments::decode(const library_call &call, uint32_t mode,
     if (is_int && static_cast<int64_t>(words_[i]) != static_cast<int32_t>(words_[i]))
       return "a number does not fit into its parameter";
     if (!library_in_host(&argument, mode)) continue;
+    if (argument.optional && words_[i] == LIBRARY_NONE) {
+      words_[i] = 0;
+      continue;
+    }
     const uint32_t size = library_element(&argument, words_) * argument.count;
     if (!size) return "nobody knows the size of a scalar of its type";
     const uint32_t padded = (size + 7) & ~7u;

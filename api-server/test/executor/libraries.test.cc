@@ -54,6 +54,18 @@ TEST(arguments_are_laid_out_as_the_library_takes_them) {
   CHECK_EQUAL(arguments.text(), std::string("cublasSgemm_v2(0,0,4,4,4,8,8,8)"));
 }
 
+TEST(a_scalar_that_need_not_be_there_is_none) {
+  // m, n, alpha, A, lda, beta, B, ldb, C, ldc behind the two operations
+  std::vector<uint64_t> words = {0, 0, 4, 4, 0, kMemory, 4, LIBRARY_NONE, 0, 4, kMemory, 4, 0};
+  CHECK_EQUAL(judge(CUBLAS_cublasSgeam, kHost, words), "ok");
+  LibraryArguments arguments;
+  CHECK(!arguments.decode(cublas_calls[CUBLAS_cublasSgeam], kHost, bytes_of(words)));
+  CHECK(arguments.words()[4] != 0);
+  CHECK_EQUAL(arguments.words()[7], 0u);
+  words[7] = 0;
+  CHECK_EQUAL(judge(CUBLAS_cublasSgeam, kHost, words), "a scalar is missing");
+}
+
 TEST(results_for_the_host_have_a_place_here) {
   LibraryArguments arguments;
   const std::vector<uint64_t> dot = {4, kMemory, 1, kMemory, 1, 0};

@@ -25,6 +25,7 @@ corpus = {
                         MEMORY, MEMORY, 4),
     "gemm-ex": call("cublasGemmEx", HOST, 0, 0, 4, 4, 4, 0, MEMORY, 2, 4, MEMORY, 2, 4, 0, MEMORY,
                     0, 4, 68, -1, tail=2 * ONE),
+    "none": call("cublasSgeam", HOST, 0, 0, 4, 4, 0, MEMORY, 4, 1, 0, 4, MEMORY, 4, tail=ONE),
     "batch": call("cublasSgemmStridedBatched", HOST, 0, 0, 4, 4, 4, 0, MEMORY, 4, -16, MEMORY, 4,
                   16, 0, MEMORY, 4, 16, 3, tail=2 * ONE),
     "dot": call("cublasZdotc_v2", HOST, 8, MEMORY, 1, MEMORY, -1, 0),

@@ -4,6 +4,7 @@
 //   all PREFIX   every function of the table whose name begins so, in both pointer modes: a line
 //                for each with its status and a sum over all memory
 //   bad          what is wrong, and what it is answered
+//   copies       vectors and matrices there and back, and what is set of a handle
 //   handles      handles one after the other, and a second one
 //   fork         what a child of the process may do with a handle of its parent's
 //   threads      two threads with one handle
@@ -32,6 +33,20 @@ int cublasSgemm_v2(void *, int, int, int, int, int, const float *, const void *,
 int cublasDgemm_v2(void *, int, int, int, int, int, const double *, const void *, int, const void *,
                    int, const double *, void *, int);
 const char *cublasGetStatusName(int status);
+int cublasSetVector(int, int, const void *, int, void *, int);
+int cublasGetVector(int, int, const void *, int, void *, int);
+int cublasSetVectorAsync(int, int, const void *, int, void *, int, CUstream);
+int cublasGetVectorAsync_64(int64_t, int64_t, const void *, int64_t, void *, int64_t, CUstream);
+int cublasSetMatrix(int, int, int, const void *, int, void *, int);
+int cublasGetMatrix_64(int64_t, int64_t, int64_t, const void *, int64_t, void *, int64_t);
+int cublasSetMatrixAsync(int, int, int, const void *, int, void *, int, CUstream);
+int cublasGetMatrixAsync(int, int, int, const void *, int, void *, int, CUstream);
+int cublasDgeam(void *, int, int, int, int, const double *, const void *, int, const double *,
+                const void *, int, void *, int);
+int cublasSetEmulationStrategy(void *, int);
+int cublasGetEmulationStrategy(void *, int *);
+int cublasSetEnvironmentMode(void *, int);
+int cublasGetEnvironmentMode(void *, int *);
 
 static void *handle;
 
@@ -308,6 +323,74 @@ static void bad(void) {
   printf("and then it works\n");
 }
 
+// ---- copies ------------------------------------------------------------------------------------
+
+static void copies(void) {
+  enum { PLACES = 256 };
+  int there[PLACES], back[PLACES];
+  CUdeviceptr at;
+  CUstream stream;
+  for (int i = 0; i < PLACES; i++) there[i] = i * i;
+  MUST(cuMemAlloc_v2(&at, sizeof there));
+  MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+#define SAY(name, call)                                                          \
+  do {                                                                           \
+    memset(back, 0, sizeof back);                                                \
+    const int status = call;                                                     \
+    MUST(cuStreamSynchronize(stream));                                           \
+    int image[PLACES];                                                           \
+    MUST(cuMemcpyDtoH_v2(image, at, sizeof image));                              \
+    printf("%s: %d %016llx %016llx\n", name, status,                             \
+           (unsigned long long)hash(14695981039346656037u, image, sizeof image), \
+           (unsigned long long)hash(14695981039346656037u, back, sizeof back));  \
+    MUST(cuMemsetD8_v2(at, 7, sizeof image));                                    \
+    MUST(cuMemcpyHtoD_v2(at, there, sizeof there));                              \
+  } while (0)
+  MUST(cuMemsetD8_v2(at, 7, sizeof there));
+  SAY("a vector there", cublasSetVector(50, 4, there, 1, on_device(at), 1));
+  SAY("a vector back", cublasGetVector(50, 4, on_device(at), 1, back, 1));
+  SAY("a vector with steps there", cublasSetVector(50, 4, there, 2, on_device(at), 3));
+  SAY("a vector with steps back", cublasGetVector(50, 4, on_device(at), 3, back, 2));
+  SAY("a vector of doubles there", cublasSetVectorAsync(20, 8, there, 1, on_device(at), 2, stream));
+  SAY("a vector of doubles back",
+      cublasGetVectorAsync_64(20, 8, on_device(at), 2, back, 1, stream));
+  SAY("a matrix there", cublasSetMatrix(5, 6, 4, there, 7, on_device(at), 9));
+  SAY("a matrix back", cublasGetMatrix_64(5, 6, 4, on_device(at), 9, back, 7));
+  SAY("a matrix there on a stream",
+      cublasSetMatrixAsync(5, 6, 4, there, 5, on_device(at), 5, stream));
+  SAY("a matrix back on a stream",
+      cublasGetMatrixAsync(5, 6, 4, on_device(at), 8, back, 6, stream));
+  SAY("nothing", cublasSetVector(0, 4, there, 1, on_device(at), 1));
+  SAY("less than nothing", cublasSetVector(-1, 4, there, 1, on_device(at), 1));
+  SAY("no step", cublasSetVector(5, 4, there, 0, on_device(at), 1));
+  SAY("no step back", cublasGetVector(5, 4, on_device(at), 1, back, -1));
+  SAY("no elements", cublasSetVector(5, 0, there, 1, on_device(at), 1));
+  SAY("a matrix of no rows", cublasSetMatrix(0, 6, 4, there, 7, on_device(at), 9));
+  SAY("a matrix of no columns", cublasSetMatrix(5, -6, 4, there, 7, on_device(at), 9));
+  SAY("a leading dimension of none", cublasSetMatrix(5, 6, 4, there, 0, on_device(at), 9));
+  SAY("a matrix of no elements", cublasSetMatrix(5, 6, -4, there, 7, on_device(at), 9));
+  for (int value = -1; value < 4; value++) {
+    int got = 77;
+    printf("emulation %d: %d", value, cublasGetEmulationStrategy(handle, &got));
+    printf(" %d", got);
+    printf(" %d", cublasSetEmulationStrategy(handle, value));
+    printf("; environment: %d", cublasGetEnvironmentMode(handle, &got));
+    printf(" %d", got);
+    printf(" %d\n", cublasSetEnvironmentMode(handle, value));
+  }
+  // A matrix that is not there has no factor either.
+  const double two = 2;
+  SAY("one matrix of two", cublasDgeam(handle, 0, 0, 4, 4, &two, on_device(at), 4, NULL, NULL, 4,
+                                       on_device(at + 512), 4));
+  SAY("the other of two", cublasDgeam(handle, 0, 0, 4, 4, NULL, NULL, 4, &two, on_device(at), 4,
+                                      on_device(at + 512), 4));
+  printf("nowhere: %d %d\n", cublasGetEmulationStrategy(handle, NULL),
+         cublasGetEnvironmentMode(handle, NULL));
+  printf("of no handle: %d %d\n", cublasSetEmulationStrategy(NULL, 0),
+         cublasSetEnvironmentMode(NULL, 0));
+  few();
+}
+
 // One at a time, again and again; then a second one beside it.
 static void handles(void) {
   for (int i = 0; i < 5; i++) {
@@ -418,6 +501,7 @@ int main(int count, char **arguments) {
   if (!strcmp(arguments[1], "all")) all(count > 2 ? arguments[2] : "cublas");
   if (!strcmp(arguments[1], "bad")) bad();
   if (!strcmp(arguments[1], "handles")) handles();
+  if (!strcmp(arguments[1], "copies")) copies();
   if (!strcmp(arguments[1], "fork")) in_child();
   if (!strcmp(arguments[1], "threads")) two_threads();
   if (!strcmp(arguments[1], "capture")) captured();
