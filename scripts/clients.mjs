@@ -3,7 +3,13 @@
 // ones do not need nothing is installed. With --device
 // software|nvidia|PATH: natively on that device, and on servers of it.
 import { runCompiled } from './setup/all.mjs';
-import { ensureClients, ensureOnnx, ensureTinygrad, ensureTorch } from './setup/clients.mjs';
+import {
+  ensureClients,
+  ensureOnnx,
+  ensureSolver,
+  ensureTinygrad,
+  ensureTorch,
+} from './setup/clients.mjs';
 import { takeDevice } from './setup/device.mjs';
 import { ALL_RUNTIMES, ensureRuntimes } from './setup/runtimes.mjs';
 import { runMain, SetupError, step } from './setup/step.mjs';
@@ -16,6 +22,7 @@ await runMain(async () => {
     names.length === 0 || names.some((name) => some.some((one) => name.startsWith(one)));
   const missing = [
     wants('cupy', 'numba') ? await step('CuPy and Numba', ensureClients) : undefined,
+    wants('cupy_solver') ? await step('cuSOLVER', ensureSolver) : undefined,
     wants('tinygrad') ? await step('tinygrad', ensureTinygrad) : undefined,
     wants('torch') ? await step('PyTorch', ensureTorch) : undefined,
     wants('onnx') ? await step('ONNX Runtime', ensureOnnx) : undefined,

@@ -27,6 +27,16 @@ const clients = {
   ],
 };
 
+/**
+ * What CuPy's linear algebra calls, beside `clients`: where it is there, Numba's programs have an nvJitLink that cuSPARSE
+ * cannot do without.
+ */
+const solver = {
+  folder: join(build, 'solver'),
+  log: 'solver',
+  packages: ['--no-deps', 'nvidia-cusolver==12.0.4.66', 'nvidia-cusparse==12.6.3.3'],
+};
+
 /** With libraries of its own, which are newer. */
 const torch = {
   folder: join(build, 'torch'),
@@ -117,6 +127,17 @@ export async function ensureClients(begin) {
 
 /**
  * @param {(detail?: string) => void} begin
+ * @returns {Promise<string | undefined>} the reason when they are not to be had
+ */
+export async function ensureSolver(begin) {
+  if (isInstalled(solver)) return undefined;
+  begin('from PyPI, about 400 MB');
+  if (await install(solver)) return undefined;
+  return `cuSOLVER could not be installed from PyPI (no network, or no Python >= 3.9 with venv?).\n${logTail(solver.log, 8)}`;
+}
+
+/**
+ * @param {(detail?: string) => void} begin
  * @returns {Promise<string | undefined>} the reason when it is not to be had
  */
 export async function ensureTinygrad(begin) {
@@ -159,7 +180,13 @@ async function ensureFramework(name, environment, begin) {
 /** What is installed for clients, by name. @returns {Record<string, string>} versions */
 export function versionsOfClients() {
   return Object.fromEntries(
-    [...onnx.packages, ...clients.packages, ...torch.packages, ...tinygrad.packages].map((each) => {
+    [
+      ...onnx.packages,
+      ...clients.packages,
+      ...solver.packages.slice(1),
+      ...torch.packages,
+      ...tinygrad.packages,
+    ].map((each) => {
       const [name = '', version = ''] = each.replace(/\[.*\]/, '').split('==');
       return [name, version];
     }),

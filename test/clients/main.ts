@@ -17,6 +17,7 @@ import { allRuntimeRuns, compileLookups, missingInRuntimeRun } from './runtimes.
 import {
   cupyAndNumba,
   frameworks,
+  libraries,
   runCounted,
   runNatively,
   runRemoted,
@@ -106,7 +107,7 @@ async function runRuntimes() {
 
 const wanted = (name: string) => positionals.length === 0 || positionals.includes(name);
 const rows: ScriptRow[] = [];
-for (const script of [...cupyAndNumba, ...small, ...frameworks]) {
+for (const script of [...cupyAndNumba, ...small, ...libraries, ...frameworks]) {
   if (wanted(script.name)) rows.push(await runScript(script));
 }
 if (wanted('runtimes')) await runRuntimes();

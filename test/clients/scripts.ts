@@ -40,6 +40,8 @@ export interface Script {
   sessions?: number;
   /** Only remoted, and why. */
   notNatively?: string;
+  /** A folder of cuBLAS that its server serves, and whose calls travel whole; natively it is the program's own. */
+  served?: string;
   /** What the page says of it. */
   note?: string;
 }
@@ -104,6 +106,28 @@ export const small: Script[] = [
     env: { DEV: 'CUDA:PTX', CACHELEVEL: '0' },
     note: 'with its own PTX renderer (`DEV=CUDA:PTX`)',
   },
+];
+
+const solver = installedIn('solver', 'cuSOLVER is');
+const ofClients = glob(`${clients.folder}/lib/python3*/site-packages/nvidia/cu13/lib`);
+const solving = {
+  name: 'cupy_solver',
+  installed: clients,
+  env: cupy,
+  libraries: [...glob(`${solver.folder}/lib/python3*/site-packages/nvidia/cu13/lib`), ...ofClients],
+  computeCapability: '13.0',
+};
+const served = {
+  way: 'cuBLAS of the server',
+  served: ofClients[0] ?? '',
+  note: 'remoted with `--libraries=remote`',
+};
+
+/** Through cuBLAS and what calls it, with the program's own and with that of the server. */
+export const libraries: Script[] = [
+  solving,
+  { ...solving, ...served },
+  { name: 'cupy_libraries', installed: clients, env: cupy, computeCapability: '13.0', ...served },
 ];
 
 /** PyTorch warns of a device that is newer than it is. */
@@ -205,7 +229,10 @@ export function runRemoted(
   more: Record<string, string> = {},
 ): Promise<Outcome> {
   const { args, env } = prepared(script, guestLibrary);
-  const counted = { ...env, ...more, ...deviceCount('OUTBOARD_GPUS', script) };
+  const bound = script.served
+    ? { LD_AUDIT: path.join(build, 'libraries', 'outboard-binding.so') }
+    : {};
+  const counted = { ...env, ...more, ...bound, ...deviceCount('OUTBOARD_GPUS', script) };
   return remoted(python(script), server.address, { args, env: counted });
 }
 
@@ -231,7 +258,9 @@ export type Servers = Pick<TestServer, 'address' | 'stop' | 'log'>;
 /** As many as the script has devices, which are what it needs. */
 export async function startServerFor(script: Script): Promise<Servers> {
   const slots = String(script.sessions ?? 1);
-  const args = [...onDevice, '--gpus', '1', '--servers-per-gpu', slots];
+  // CuPy has a handle for each type that it solves in, and one for itself.
+  const libraries = script.served ? ['--libraries', script.served, '--module-memory', '1G'] : [];
+  const args = [...onDevice, '--gpus', '1', '--servers-per-gpu', slots, ...libraries];
   const servers = await Promise.all(
     Array.from({ length: script.devices ?? 1 }, () =>
       startServer({ args, env: deviceSettings(script) }),

@@ -11,6 +11,7 @@ import { stepLines } from '../page.js';
 import {
   cupyAndNumba,
   frameworks,
+  libraries,
   runNatively,
   runRemoted,
   small,
@@ -52,7 +53,7 @@ for (const script of [...cupyAndNumba, ...small]) {
 
 t.test('the page names what is run, and the versions', async (t) => {
   const page = readFileSync(path.join(root, 'docs', 'clients.md'), 'utf8');
-  for (const { name, way } of [...cupyAndNumba, ...small, ...frameworks]) {
+  for (const { name, way } of [...cupyAndNumba, ...small, ...libraries, ...frameworks]) {
     t.ok(page.includes(`| \`${name}.py\`${way ? `, ${way}` : ''} |`), `${name} ${way}`);
   }
   for (const [name, version] of Object.entries(versionsOfClients())) {
