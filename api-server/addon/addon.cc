@@ -17,6 +17,7 @@
 #include "device/server_nvml.h"
 #include "modules.h"
 #include "session/session.h"
+#include "tls.h"
 #include "values.h"
 
 namespace {
@@ -541,6 +542,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("socketPair", Napi::Function::New(env, socket_pair));
   exports.Set("sendDescriptor", Napi::Function::New(env, send_descriptor));
   exports.Set("receiveDescriptor", Napi::Function::New(env, receive_descriptor));
+  exports.Set("tls", tls(env));
   exports.Set("notify", Napi::Function::New(env, notify));
   exports.Set("machineGpus", Napi::Function::New(env, machine_gpus));
   exports.Set("nvmlFacts", Napi::Function::New(env, nvml_facts));

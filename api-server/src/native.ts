@@ -232,7 +232,42 @@ export interface MachineGpu {
   instances: string[];
 }
 
+/** What a server shows to its guests (tls/). Opaque. */
+export type TlsServer = { readonly __tlsServer: unique symbol };
+/** One connection by TLS. Opaque. */
+export type TlsConnection = { readonly __tlsConnection: unique symbol };
+
+/** TLS 1.3 of a server: bytes in, bytes out. What fails is a number of tls/include/outboard_tls.h; 0: nothing. */
+export interface TlsNative {
+  /** Files in PEM; without `ca` guests are not asked for a certificate. A number: what is wrong with them. */
+  server(files: { cert: Uint8Array; key: Uint8Array; ca: Uint8Array | null }): TlsServer | number;
+  accept(server: TlsServer): TlsConnection;
+  /** One step of a handshake, with all that has come and was not used, which is changed. `out` is to be sent, also
+   * after a failure. */
+  shake(
+    connection: TlsConnection,
+    bytes: Uint8Array,
+  ): { used: number; out: Uint8Array; done: boolean; failure: number };
+  /** The guest's certificate, in DER, and what there is to say against it; null: it showed none. */
+  shown(connection: TlsConnection): { certificate: Uint8Array; judgement: number } | null;
+  /** Where the connection is, by which another process goes on with it; null: it has ended. */
+  save(connection: TlsConnection): Uint8Array | null;
+  /** Null: that is no state. */
+  restore(state: Uint8Array): TlsConnection | null;
+  /** Opens the whole records in `bytes`, which is changed. */
+  open(
+    connection: TlsConnection,
+    bytes: Uint8Array,
+  ): { data: Uint8Array; used: number; failure: number };
+  /** `last`: and says that no more is sent. Throws where nothing can be sent any more. */
+  seal(connection: TlsConnection, bytes: Uint8Array, last: boolean): Uint8Array;
+  /** Forgets its keys. It cannot be used any more. */
+  end(connection: TlsConnection): void;
+}
+
 export interface Native {
+  /** Null where the addon was built without TLS. */
+  tls: TlsNative | null;
   /** Throws an Error whose `code` is an OB_ code (errors.ts) and whose message says what to do. */
   openDevice(options: DeviceOptions): DeviceHandle;
   snapshot(device: DeviceHandle): DeviceSnapshot;
