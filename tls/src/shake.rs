@@ -175,9 +175,10 @@ fn step<S: Side>(side: &mut S, seen: &mut usize, incoming: &mut [u8], outgoing: 
     let mut failed = None;
     loop {
         // What follows the handshake is not for rustls any more, nor anything after a failure. It gets one record
-        // after the other: the last one of a handshake may have those that follow right behind it.
+        // after the other: the last one of a handshake may have those that follow right behind it. What it has seen it
+        // always gets again, as it may know of messages in there.
         let over = failed.is_some() || !side.is_handshaking();
-        let there = if over { 0 } else { (*seen).min(incoming.len() - used) };
+        let there = (*seen).min(incoming.len() - used);
         let UnbufferedStatus { discard, state } = side.process(&mut incoming[used..used + there]);
         used += discard;
         *seen = there - discard.min(there);

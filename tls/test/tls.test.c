@@ -375,6 +375,32 @@ static void clients_are_judged(void **state) {
   assert_int_equal(size, 0);
 }
 
+// The certificate is in the middle of the server's flight.
+static void a_server_that_is_not_believed_is_told(void **state) {
+  (void)state;
+  struct outboard_tls_server *server = serve(false);
+  const struct {
+    struct outboard_tls_client client;
+    int failure;
+  } wrong[] = {
+      {{.host = PEM("gpu2"), .authorities = PEM(authority), .now = NOW}, OUTBOARD_TLS_WRONG_NAME},
+      {{.host = PEM("gpu1"), .authorities = PEM(stranger), .now = NOW}, OUTBOARD_TLS_UNKNOWN},
+      {{.host = PEM("gpu1"), .authorities = PEM(authority), .now = 1}, OUTBOARD_TLS_NOT_YET},
+  };
+  for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    struct pair *pair = calloc(1, sizeof *pair);
+    assert_int_equal(outboard_tls_begin(&wrong[i].client, &pair->client.tls), 0);
+    assert_int_equal(outboard_tls_accept(server, NOW, &pair->server.tls), 0);
+    pair_shake(pair);
+    assert_int_equal(pair->client.failure, wrong[i].failure);
+    while (!pair->server.failure && pair_step(&pair->server, &pair->client)) {
+    }
+    assert_true(pair->server.failure >= OUTBOARD_TLS_ALERT);
+    pair_end(pair);
+  }
+  outboard_tls_server_end(server);
+}
+
 static void nobody_is_asked(void **state) {
   (void)state;
   struct outboard_tls_server *server = serve(false);
@@ -472,6 +498,7 @@ int main(void) {
       cmocka_unit_test(what_is_no_state_is_refused),
       cmocka_unit_test(the_last_number_is_the_last_record),
       cmocka_unit_test(clients_are_judged),
+      cmocka_unit_test(a_server_that_is_not_believed_is_told),
       cmocka_unit_test(nobody_is_asked),
       cmocka_unit_test(a_server_cannot_be_of_these_files),
       cmocka_unit_test(who_speaks_only_older_tls_is_told),
