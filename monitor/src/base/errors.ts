@@ -277,6 +277,11 @@ const table = {
     remedy:
       'Correct the tenants file; `outboard tenant list --tenants FILE` says whether it is right.',
   },
+  OB_TENANTS_WRITE: {
+    sentence: 'the tenants file %s cannot be written: %s',
+    remedy:
+      'Name a file with --tenants in a folder that is there, as a user who may write to it; `mkdir -p` makes a folder.',
+  },
   OB_TENANTS_MISSING: {
     sentence: 'there is no tenants file %s',
     remedy:

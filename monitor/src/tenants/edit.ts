@@ -215,7 +215,10 @@ function append(document: Document, key: string, value: unknown) {
   list.add(document.createNode(value));
 }
 
-/** Changes the file while nobody else can. Throws OB_TENANTS_FILE where it is wrong before or after. */
+/**
+ * Changes the file while nobody else can. Throws OB_TENANTS_FILE where it is wrong before or after, and
+ * OB_TENANTS_WRITE.
+ */
 async function edit<T>(file: string, change: (document: Document) => T): Promise<T> {
   const real = resolve(file);
   const lock = await Lock.on(real);
@@ -246,7 +249,8 @@ function read(file: string): string | null {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null;
     throw new OutboardError('OB_TENANTS_FILE', (error as Error).message);
   }
 }
@@ -270,8 +274,17 @@ function replace(file: string, text: string) {
     renameSync(next, file);
   } catch (error) {
     rmSync(next, { force: true });
-    throw new OutboardError('OB_TENANTS_FILE', (error as Error).message);
+    throw new OutboardError('OB_TENANTS_WRITE', file, whyUnwritten(error, path.dirname(file)));
   }
+}
+
+function whyUnwritten(error: unknown, folder: string): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT') return `there is no folder ${folder}`;
+  if (code === 'ENOTDIR') return `${folder} is no folder`;
+  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS')
+    return `this user may not write to the folder ${folder}`;
+  return message;
 }
 
 /**

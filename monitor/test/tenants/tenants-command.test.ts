@@ -249,6 +249,12 @@ t.test('mistakes', async (t) => {
   says(['remove', 'nobody'], 3, /names no nobody \(OB_TENANT_NOT_THERE\)/);
   says(['add', 'a', '--certificates', 'x'], 3, /certificates\[0\]: expected .*OB_TENANTS_FILE/s);
   says(['list', '--tenants', '/no/such'], 3, /OB_TENANTS_MISSING.*tenant add NAME/s);
+  says(
+    ['add', 'a', '--tenants', '/no/such/file'],
+    3,
+    /the tenants file \/no\/such\/file cannot be written: there is no folder \/no\/such \(OB_TENANTS_WRITE\)\n.*a folder that is there/,
+  );
+  says(['add', 'a', '--tenants', `${file}/under`], 3, /cannot be written: .*tenants is no folder/);
   t.equal(readFileSync(file, 'utf8'), commented, 'and nothing has changed');
   t.match(command(['list'], { OUTBOARD_TENANTS: '' }), { status: 2, stderr: /no file: name it/ });
   writeFileSync(file, 'version: v1\ntenant: []\n');
