@@ -26,6 +26,7 @@ size_t bulk_body_size(uint16_t op) {
     case WIRE_BoxUpload: return sizeof(wire_BoxUpload);
     case WIRE_UploadKeep: return sizeof(wire_UploadKeep);
     case WIRE_MoveState: return sizeof(wire_MoveState);
+    case WIRE_LatePayload: return sizeof(wire_LatePayload);
     default: return 0;
   }
 }
@@ -898,6 +899,18 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       return handle_Goodbye(s, *q);
+    }
+    case WIRE_LateUpload: {
+      const auto *q = in.body<wire_LateUpload>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_LateUpload(s, *q, Starts<Work::kCopy>(s.gate()));
+    }
+    case WIRE_LatePayload: {
+      const auto *q = in.body<wire_LatePayload>();
+      if (!q) return;
+      if (!in.bulk(q->length)) return;
+      return handle_LatePayload(s, *q);
     }
     default:
       return s.violation("unknown command");

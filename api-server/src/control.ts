@@ -135,6 +135,7 @@ export interface Welcome {
   memoryRoom?: boolean;
   /** Whether the guest may end share names, and ask whether one stands. */
   shareEnds?: boolean;
+  lateUploads?: boolean;
   /** That a stream takes; 0: any number. */
   streamOperations?: number;
   /** Bytes that sizes and addresses of memory are multiples of; absent, 0: 2 MiB. */

@@ -114,6 +114,7 @@ export class SlotSession {
         errorTexts: true,
         memoryRoom: true,
         shareEnds: true,
+        lateUploads: true,
         streamOperations: snapshot.streamOperations,
         granularity: snapshot.granularity,
         cublas: snapshot.cublas,

@@ -57,6 +57,7 @@ t.test('every answer comes back as it went', async (t) => {
     errorTexts: true,
     memoryRoom: true,
     shareEnds: true,
+    lateUploads: true,
     streamOperations: 1023,
     granularity: 65536n,
     cublas: 130002,

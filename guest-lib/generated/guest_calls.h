@@ -2125,4 +2125,29 @@ static inline CUresult put_Goodbye(struct session *session) {
   return batch_end(session, BATCH_NO_STREAM);
 }
 
+static inline CUresult put_LateUpload(struct session *session, uint64_t array, uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_t height, uint64_t depth, uint64_t stream, uint64_t length, uint64_t function) {
+  struct wire_LateUpload *frame = batch_begin(session, WIRE_LateUpload, sizeof(struct wire_LateUpload));
+  if (!frame) return guest_lost();
+  frame->array = array;
+  frame->x = x;
+  frame->y = y;
+  frame->z = z;
+  frame->width = width;
+  frame->height = height;
+  frame->depth = depth;
+  frame->stream = stream;
+  frame->length = length;
+  frame->function = function;
+  return batch_end(session, stream);
+}
+
+static inline CUresult put_LatePayload(struct session *session, uint64_t call, uint64_t offset, uint64_t length, const void *payload) {
+  struct wire_LatePayload *frame = batch_begin_bulk(session, WIRE_LatePayload, sizeof *frame, length);
+  if (!frame) return guest_lost();
+  frame->call = call;
+  frame->offset = offset;
+  frame->length = length;
+  return batch_end_bulk(session, BATCH_NO_STREAM, payload, length);
+}
+
 #endif

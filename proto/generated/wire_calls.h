@@ -122,9 +122,11 @@ enum wire_op {
   WIRE_MoveState = 1334,
   WIRE_MoveCommit = 1335,
   WIRE_Goodbye = 1336,
+  WIRE_LateUpload = 1344,
+  WIRE_LatePayload = 1345,
 };
 
-#define WIRE_OP_COUNT 116
+#define WIRE_OP_COUNT 118
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -1576,6 +1578,32 @@ struct wire_Goodbye {
 };
 WIRE_CHECK(sizeof(struct wire_Goodbye) == 8, "wire_Goodbye");
 
+// as BoxUpload, but the payload comes when it is the copy's turn, for which WIRE_CALL asks as for a function; LatePayload brings it, and HostFunctionDone ends it. A call whose status is OUT_OF_MEMORY makes no copy, the guest does. Announced by Welcome.late_uploads
+struct wire_LateUpload {
+  struct wire_header header;
+  uint64_t array;
+  uint64_t x;
+  uint64_t y;
+  uint64_t z;
+  uint64_t width;
+  uint64_t height;
+  uint64_t depth;
+  uint64_t stream;
+  uint64_t length;
+  uint64_t function;
+};
+WIRE_CHECK(sizeof(struct wire_LateUpload) == 88, "wire_LateUpload");
+
+// brings a part of the payload of a LateUpload, for which the server has called the guest
+// `length` bytes of payload follow.
+struct wire_LatePayload {
+  struct wire_header header;
+  uint64_t call;
+  uint64_t offset;
+  uint64_t length;
+};
+WIRE_CHECK(sizeof(struct wire_LatePayload) == 32, "wire_LatePayload");
+
 // For logs: X(op, name).
 #define WIRE_OPS(X) \
   X(1, cuCtxSetLimit) \
@@ -1694,6 +1722,8 @@ WIRE_CHECK(sizeof(struct wire_Goodbye) == 8, "wire_Goodbye");
   X(1334, MoveState) \
   X(1335, MoveCommit) \
   X(1336, Goodbye) \
+  X(1344, LateUpload) \
+  X(1345, LatePayload) \
 
 
 #endif

@@ -439,6 +439,19 @@ static const struct wire_field wire_fields[] = {
   {"last_call", offsetof(struct wire_MoveCommit, last_call), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
   {"async", offsetof(struct wire_MoveCommit, async), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
   {"idle_owed", offsetof(struct wire_MoveCommit, idle_owed), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"array", offsetof(struct wire_LateUpload, array), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"x", offsetof(struct wire_LateUpload, x), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"y", offsetof(struct wire_LateUpload, y), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"z", offsetof(struct wire_LateUpload, z), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"width", offsetof(struct wire_LateUpload, width), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"height", offsetof(struct wire_LateUpload, height), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"depth", offsetof(struct wire_LateUpload, depth), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"stream", offsetof(struct wire_LateUpload, stream), 8, WIRE_ROLE_HANDLE, WIRE_KIND_STREAM},
+  {"length", offsetof(struct wire_LateUpload, length), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"function", offsetof(struct wire_LateUpload, function), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"call", offsetof(struct wire_LatePayload, call), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"offset", offsetof(struct wire_LatePayload, offset), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"length", offsetof(struct wire_LatePayload, length), 8, WIRE_ROLE_BULK, WIRE_KIND_NONE},
 };
 
 static const struct wire_command wire_commands[WIRE_OP_COUNT] = {
@@ -558,6 +571,8 @@ static const struct wire_command wire_commands[WIRE_OP_COUNT] = {
   {"MoveState", WIRE_MoveState, sizeof(struct wire_MoveState), 397, 2, 0, 0, 1},
   {"MoveCommit", WIRE_MoveCommit, sizeof(struct wire_MoveCommit), 399, 5, 0, 1, 0},
   {"Goodbye", WIRE_Goodbye, sizeof(struct wire_Goodbye), 404, 0, 0, 0, 0},
+  {"LateUpload", WIRE_LateUpload, sizeof(struct wire_LateUpload), 404, 10, 0, 0, 0},
+  {"LatePayload", WIRE_LatePayload, sizeof(struct wire_LatePayload), 414, 3, 0, 0, 1},
 };
 
 #endif

@@ -37,6 +37,8 @@ static inline int wire_is_granule(uint64_t bytes) {
 #define WIRE_FRAME_MAX (64u << 10)
 // The payload of one bulk frame (memory, module images).
 #define WIRE_BULK_MAX (1u << 20)
+// Most bytes of a LateUpload.
+#define WIRE_LATE_MAX (16u << 20)
 
 // Parts of WIRE_BULK_MAX that one UploadAsk may name: as many as the bits of its answer.
 #define WIRE_UPLOAD_PARTS 64u

@@ -34,10 +34,11 @@ namespace outboard {
   LIMIT(kernel_name_bytes, 16 << 20) /* and bytes of them all; the rest share one */              \
   LIMIT(printed_bytes, 16 << 20)     /* by kernels, not yet sent */                               \
   LIMIT(assertion_bytes, 1 << 20)                                                                 \
-  LIMIT(upload_chunks, 1024)         /* of pinned memory, a mebibyte each */                      \
-  LIMIT(recipe_bytes, 64 << 20)      /* of frames that made what it has: recipes.h */             \
-  LIMIT(loads, 1 << 16)              /* and unloads of modules whose order is kept, */            \
-  LIMIT(unloaded_bytes, 64 << 20)    /* and images of those unloaded: load_log.h */               \
+  LIMIT(upload_chunks, 1024)      /* of pinned memory, a mebibyte each */                         \
+  LIMIT(late_bytes, 256 << 20)    /* of pinned memory, for payload of copies whose turn comes */  \
+  LIMIT(recipe_bytes, 64 << 20)   /* of frames that made what it has: recipes.h */                \
+  LIMIT(loads, 1 << 16)           /* and unloads of modules whose order is kept, */               \
+  LIMIT(unloaded_bytes, 64 << 20) /* and images of those unloaded: load_log.h */                  \
   LIMIT(read_ahead_bytes, 256 << 20) /* while the driver keeps the leader waiting */
 
 struct SessionLimits {

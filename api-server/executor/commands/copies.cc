@@ -26,6 +26,56 @@ void handle_BoxUpload(Session &s, const wire_BoxUpload &in_place, Starts<Work::k
   posted(pass.started(result));
 }
 
+// The driver has the copy before the bytes are there, so that nobody asks it for anything when they
+// come.
+void handle_LateUpload(Session &s, const wire_LateUpload &q, Starts<Work::kCopy> work) {
+  const auto refused = [&](CUresult result) {
+    s.posted(WIRE_LateUpload, result);
+    // The guest waits to be called.
+    s.host_functions().call_now(q.function, result);
+  };
+  const Box box{q.width, q.height, q.depth};
+  if (box.bytes() != q.length || q.length == 0 || q.length > WIRE_LATE_MAX)
+    return s.violation("a late upload is not as long as its box, or longer than one may be");
+  BoxEnd to;
+  if (!find_box(s, q.array, q.x, q.y, q.z, box, &to)) return refused(CUDA_ERROR_INVALID_VALUE);
+  CUstream stream;
+  if (!s.objects().find(q.stream, &stream)) return refused(CUDA_ERROR_INVALID_HANDLE);
+  LateAreas::Area *const area = s.late_areas().take(q.length);
+  const std::span<uint8_t> bytes = area ? std::span(area->data, q.length) : std::span<uint8_t>();
+  const CUresult called = s.host_functions().call_late(stream, q.function, bytes);
+  if (called != CUDA_SUCCESS) {
+    if (area) s.late_areas().give(area);
+    return refused(called);
+  }
+  if (!area) return s.posted(WIRE_LateUpload, CUDA_SUCCESS);
+  count_alone(s.count().uploads);
+  Gate::Pass pass = work.move(stream, q.length);
+  CUresult result;
+  if (!to.array && q.height == 1 && q.depth == 1) {
+    result = pass->cuMemcpyHtoDAsync_v2(to.x, area->data, q.length, stream);
+  } else {
+    const CUDA_MEMCPY3D copy = to_device(to, area->data, box);
+    result = pass->cuMemcpy3DAsync_v2(&copy, stream);
+  }
+  result = pass.started(result);
+  const CUresult marked = s.late_areas().copied(area, stream);
+  s.posted(WIRE_LateUpload, result == CUDA_SUCCESS ? marked : result);
+}
+
+void handle_LatePayload(Session &s, const wire_LatePayload &in_place) {
+  const wire_LatePayload q = in_place;  // receiving the payload overwrites the frame
+  std::span<uint8_t> area;
+  bool returned;
+  if (!s.host_functions().area_of(q.call, &area, &returned))
+    return s.violation("bytes come for a call that the guest was not asked for");
+  // Who read ahead has taken them up.
+  if (returned) return s.posted(WIRE_LatePayload, CUDA_SUCCESS);
+  if (q.length == 0 || q.offset > area.size() || q.length > area.size() - q.offset)
+    return s.violation("bytes come for a call that has no room for them");
+  if (s.payload(area.data() + q.offset, q.length)) s.posted(WIRE_LatePayload, CUDA_SUCCESS);
+}
+
 void handle_BoxCopy(Session &s, const wire_BoxCopy &q, Starts<Work::kCopy> work) {
   const auto posted = [&](CUresult result) { s.posted(WIRE_BoxCopy, result); };
   const Box box{q.width, q.height, q.depth};

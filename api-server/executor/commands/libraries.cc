@@ -1,10 +1,8 @@
 // Calls of libraries, which travel whole: one that is asked is carried out beside the leader, as
 // the library may load code for it or wait. One that is posted has succeeded before, and the leader
 // carries it out in its place among the commands; while a stream waits for the guest, another
-// thread reads meanwhile, as a library may wait all the same (read_ahead.h).
+// thread reads meanwhile, as a library may wait all the same (watchman.h).
 #include "libraries/cublas.h"
-
-#include <optional>
 
 #include "base/log.h"
 #include "commands/cublas_lt.h"
@@ -90,7 +88,6 @@ void create(Session &s, const wire_LibraryAsk &q) {
   libraries.keep(number, handle);
   if (!libraries.cublas()) return answer(s, request, kCublasNotInitialized);
   handle->busy = true;
-  const LoadUnderWay under_way(s);
   const int status = s.take_cublas_handle(handle.get(), s.hand_over());
   handle->busy = false;
   answer(s, request, status);
@@ -127,15 +124,12 @@ void handle_LibraryAsk(Session &s, const wire_LibraryAsk &q, std::span<const uin
   KernelCost *const cost = s.libraries().cost_of(function, arguments);
   s.objects().pin(stream.object);
   Gate::Pass pass = work.launch_apart(stream.object, *cost, 1);
-  // It may load code, and what the leader starts wait for that.
-  std::optional<LoadUnderWay> under_way(std::in_place, s);
   s.hand_over();
   int status = prepare(*cublas, *handle, stream.object, mode);
   if (status == kCublasSuccess) {
     status = only_sets(function) ? set(*cublas, *handle, stream.object, function, arguments)
                                  : cublas->start(pass, function, handle->object, arguments.words());
   }
-  under_way.reset();
   pass.ended();
   s.objects().unpin(stream.object);
   handle->busy = false;

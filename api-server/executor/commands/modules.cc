@@ -1,6 +1,5 @@
 // Modules and kernels.
 #include <cstring>
-#include <optional>
 
 #include "base/log.h"
 #include "base/session_limits.h"
@@ -33,14 +32,11 @@ void find_and_load(Session &s, Loading loading) {
   // Others may be loading, and each has its image meanwhile.
   ImageRoom::Taken room(s.image_room(), loading.total, false);
   if (!room.there()) return answer_no_room(s, loading);
-  std::optional<LoadUnderWay> under_way(std::in_place, s);
   s.hand_over();
   if (!search.settle()) return;
   if (!search.image()) return want(s, loading);
-  const bool loaded = load(s, loading, search.image(), room);
-  under_way.reset();
   // Writing takes time, and nobody waits for it.
-  if (loaded) search.save();
+  if (load(s, loading, search.image(), room)) search.save();
 }
 
 }  // namespace

@@ -4,6 +4,12 @@
 
 namespace outboard {
 
+// After each change, with the lock held. Those of graphs are never spare: any launch may call them.
+// What waited for any may only now be going on when they have been let go.
+void HostFunctions::note_pending() {
+  pending_.store(open_ || spare_.size() < all_.size() || running_ > 0, std::memory_order_relaxed);
+}
+
 HostFunctions::Record *HostFunctions::take(uint64_t function, bool kept) {
   std::lock_guard lock(mutex_);
   if (spare_.empty()) {
@@ -13,13 +19,15 @@ HostFunctions::Record *HostFunctions::take(uint64_t function, bool kept) {
   }
   Record *const record = spare_.back();
   spare_.pop_back();
-  *record = {this, function, kept};
+  *record = {this, function, kept, false, {}};
+  note_pending();
   return record;
 }
 
 void HostFunctions::give(Record *record) {
   std::lock_guard lock(mutex_);
   spare_.push_back(record);
+  note_pending();
 }
 
 CUresult HostFunctions::call(CUstream stream, uint64_t function, wire_function kind) {
@@ -39,12 +47,25 @@ CUresult HostFunctions::call(CUstream stream, uint64_t function, wire_function k
   return result;
 }
 
+CUresult HostFunctions::call_late(CUstream stream, uint64_t function, std::span<uint8_t> area) {
+  Record *const record = take(function, false);
+  if (!record) return CUDA_ERROR_OUT_OF_MEMORY;
+  record->late = true;
+  record->area = area;
+  const CUresult result = driver_.cuStreamAddCallback(
+      stream,
+      [](CUstream, CUresult status, void *data) { run(static_cast<Record *>(data), status); },
+      record, 0);
+  if (result != CUDA_SUCCESS) give(record);
+  return result;
+}
+
 void HostFunctions::call_now(uint64_t function, CUresult status) {
   std::unique_lock lock(mutex_);
   if (calls_.size() >= session_limits.host_functions)
     return;  // of a guest that never returns from any
   const uint64_t call = ++last_call_;
-  calls_.insert(call);
+  calls_.insert({call, {}});
   lock.unlock();
   push_(function, call, status);
 }
@@ -61,17 +82,22 @@ bool HostFunctions::node(uint64_t function, CUDA_HOST_NODE_PARAMS *parameters) {
 void HostFunctions::run(Record *record, CUresult status) {
   HostFunctions &owner = *record->owner;
   const uint64_t function = record->function;
+  const std::span<uint8_t> area = record->area;
+  if (record->late && area.empty() && status == CUDA_SUCCESS) status = CUDA_ERROR_OUT_OF_MEMORY;
   std::unique_lock lock(owner.mutex_);
   if (!record->kept) owner.spare_.push_back(record);
+  if (!owner.open_) ++owner.running_;
+  owner.note_pending();
   if (owner.open_) return;
-  ++owner.running_;
   const uint64_t call = ++owner.last_call_;
-  owner.calls_.insert(call);
+  owner.calls_.insert({call, area});
   lock.unlock();
   owner.push_(function, call, status);
   lock.lock();
   owner.changed_.wait(lock, [&] { return owner.open_ || !owner.calls_.contains(call); });
-  if (--owner.running_ == 0 && owner.open_) owner.changed_.notify_all();
+  --owner.running_;
+  owner.note_pending();
+  if (owner.running_ == 0 && owner.open_) owner.changed_.notify_all();
 }
 
 bool HostFunctions::done(uint64_t call) {
@@ -84,6 +110,14 @@ bool HostFunctions::done(uint64_t call) {
   return true;
 }
 
+bool HostFunctions::area_of(uint64_t call, std::span<uint8_t> *area, bool *returned) {
+  std::lock_guard lock(mutex_);
+  const auto at = calls_.find(call);
+  *returned = at == calls_.end();
+  *area = *returned ? std::span<uint8_t>() : at->second;
+  return !*returned || early_.contains(call);
+}
+
 void HostFunctions::done_early(uint64_t call) {
   {
     std::lock_guard lock(mutex_);
@@ -91,13 +125,6 @@ void HostFunctions::done_early(uint64_t call) {
     early_.insert(call);
   }
   changed_.notify_all();
-}
-
-bool HostFunctions::pending() {
-  std::lock_guard lock(mutex_);
-  // Those of graphs are never spare: any launch may call them. What waited for any may only now be
-  // going on when they have been let go.
-  return open_ || spare_.size() < all_.size() || running_ > 0;
 }
 
 uint64_t HostFunctions::last_call() {
@@ -120,12 +147,14 @@ void HostFunctions::forget() {
   std::lock_guard lock(mutex_);
   spare_.clear();
   all_.clear();
+  note_pending();
 }
 
 void HostFunctions::open() {
   {
     std::lock_guard lock(mutex_);
     open_ = true;
+    note_pending();
   }
   changed_.notify_all();
 }

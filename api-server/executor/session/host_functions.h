@@ -5,12 +5,15 @@
 // Lock: mutex_, innermost; nothing is sent and no driver call is made with it held.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "base/driver.h"
@@ -31,6 +34,9 @@ class HostFunctions {
   // Has the stream call `function`, by the guest's number for it, when it comes to it. The driver's
   // result.
   CUresult call(CUstream stream, uint64_t function, wire_function kind);
+  // The same for a copy that is behind it in the stream, and whose bytes the guest is to put into
+  // `area`; it is told CUDA_ERROR_OUT_OF_MEMORY where that is empty.
+  CUresult call_late(CUstream stream, uint64_t function, std::span<uint8_t> area);
   // Tells the guest to call a function at once, because no stream will come to it.
   void call_now(uint64_t function, CUresult status);
   // Sets the parameters of a graph's host node that calls `function`. False: there are as many as a
@@ -38,8 +44,6 @@ class HostFunctions {
   bool node(uint64_t function, CUDA_HOST_NODE_PARAMS *parameters);
   // Takes up that the guest has returned from a call. False when it had none of that number.
   bool done(uint64_t call);
-  // Whether a stream has come, or may come, to anything here that it waits for.
-  bool pending();
   // Of a session that moves: the number of the last call; the calls that have returned before their
   // command was carried out; and both of a session that comes from elsewhere.
   uint64_t last_call();
@@ -50,6 +54,12 @@ class HostFunctions {
 
   // ---- for any thread --------------------------------------------------------------------------
 
+  // Finds where the bytes go that a call was to bring: empty where it was to bring none, or has
+  // returned early. False: there is no such call. For who reads the connection, and good until it
+  // takes up that the guest has returned.
+  bool area_of(uint64_t call, std::span<uint8_t> *area, bool *returned);
+  // Whether a stream has come, or may come, to anything here that it waits for.
+  bool pending() const { return pending_.load(std::memory_order_relaxed); }
   // Lets a stream go on whose function has returned, before the command that says so is carried
   // out: done() follows.
   void done_early(uint64_t call);
@@ -64,8 +74,11 @@ class HostFunctions {
     HostFunctions *owner;
     uint64_t function;
     bool kept;
+    bool late;
+    std::span<uint8_t> area;
   };
 
+  void note_pending();
   Record *take(uint64_t function, bool kept);
   void give(Record *record);
   static void run(Record *record, CUresult status);
@@ -77,11 +90,13 @@ class HostFunctions {
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Record>> all_;
   std::vector<Record *> spare_;
-  std::set<uint64_t> calls_;  // that the guest has not returned from
+  // That the guest has not returned from, and where it brings bytes.
+  std::map<uint64_t, std::span<uint8_t>> calls_;
   std::set<uint64_t> early_;  // that it has returned from, before the command was carried out
   uint64_t last_call_ = 0;
   unsigned running_ = 0;
   bool open_ = false;
+  std::atomic<bool> pending_{false};  // what the others come to
 };
 
 }  // namespace outboard

@@ -181,13 +181,8 @@ bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image,
   return true;
 }
 
-LoadUnderWay::LoadUnderWay(Session &s) : session_(s) {
-  session_.loads().fetch_add(1, std::memory_order_relaxed);
-}
-LoadUnderWay::~LoadUnderWay() { session_.loads().fetch_sub(1, std::memory_order_relaxed); }
-
 void load_expected(Session &s, std::vector<ExpectedModule> expected) {
-  s.run([&s, expected = std::move(expected), under_way = std::make_shared<LoadUnderWay>(s)] {
+  s.run([&s, expected = std::move(expected)] {
     ModuleStore &store = s.device().modules();
     const std::string &tenant = s.sharer().tenant;
     size_t told = 0;

@@ -29,18 +29,6 @@ struct Loading {
   size_t told = 0;                     // how many bytes the answer has
 };
 
-// That code is loaded, from before the leader hands the lead over or has another thread load.
-class LoadUnderWay {
- public:
-  explicit LoadUnderWay(Session &s);
-  ~LoadUnderWay();
-  LoadUnderWay(const LoadUnderWay &) = delete;
-  LoadUnderWay &operator=(const LoadUnderWay &) = delete;
-
- private:
-  Session &session_;
-};
-
 // Answers a load that has no module yet: `state` says that the image is wanted, `result` that the
 // load has failed.
 void answer_state(Session &s, const Loading &loading, CUresult result, uint32_t state);

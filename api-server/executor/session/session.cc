@@ -19,7 +19,6 @@
 #include "base/session_limits.h"
 #include "dispatch.h"
 #include "session/loading.h"
-#include "session/read_ahead.h"
 
 namespace outboard {
 
@@ -113,6 +112,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
               [this](std::function<void()> job) { run(std::move(job)); }),
       textures_(device_->driver()),
       upload_staging_(device_->driver(), device_->upload_chunks()),
+      late_areas_(device_->driver()),
       upload_cache_(options.upload_cache),
       kept_uploads_(options.upload_cache && device_->upload_store()
                         ? device_->upload_store()->of(options.tenant)
@@ -123,6 +123,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
                       [this](uint64_t function, uint64_t call, CUresult status) {
                         call_guest(function, call, status);
                       }),
+      watchman_(receiver_, host_functions_),
       stream_marks_(
           device_->driver(), [this] { device_->bind(); },
           [this](uint64_t stream, uint64_t place) { answers_.passed(stream, place); }),
@@ -227,9 +228,11 @@ bool Session::next_frame() {
 bool Session::payload(void *to, size_t length) {
   const size_t padded = payload_left_;
   payload_left_ = 0;
+  const bool watched = watched_;
+  watch_ends();
   if (receiver_.payload(to, length, padded)) {
-    if (std::exchange(ahead_after_payload_, false)) [[unlikely]]
-      read_ahead();
+    if (watched) [[unlikely]]
+      watch_begins();
     return true;
   }
   end(EndReason::kClosed, "the connection ended in the middle of a payload");
@@ -317,29 +320,25 @@ void Session::take_up(uint16_t op) {
 
 // Between commands: the open group of launches ends.
 void Session::close_group() {
-  if (loads_.load(std::memory_order_relaxed) != 0 && waits_for_guest()) [[unlikely]]
-    read_ahead(payload_left_);
+  if (host_functions_.pending()) [[unlikely]]
+    watch_begins();
   gate_.close_current_group();
-  ahead_.reset();
+  watch_ends();
 }
 
-// A command may have to wait for the device, and so for a function of the guest. While one is
-// pending, another thread reads ahead for its return. So it does while code is loaded: a driver may
-// have that wait for the device, and whatever starts work wait for that. A payload is received
-// before.
+// Whether a command may put something in a stream that holds it until the guest ends that.
+static bool holds_for_guest(uint16_t op) {
+  return op == WIRE_HostFunction || op == WIRE_LateUpload;
+}
+
+// A driver may keep it waiting in any command, and for a function of the guest. While one is
+// pending, or becomes so, somebody watches.
 void Session::carry_out(uint16_t op, FrameReader &in) {
-  const bool may_wait = may_wait_for_device(op) || loads_.load(std::memory_order_relaxed) != 0;
-  if (may_wait && waits_for_guest()) [[unlikely]] {
-    if (payload_left_)
-      ahead_after_payload_ = true;
-    else
-      read_ahead();
-  }
+  if (host_functions_.pending() || holds_for_guest(op)) [[unlikely]]
+    watch_begins();
   adopt_variables();
   dispatch(*this, in);
-  if (!ThreadPool::leads()) return;
-  ahead_.reset();
-  ahead_after_payload_ = false;
+  if (ThreadPool::leads()) watch_ends();
 }
 
 // Drops the payload that its handler has not received. False when the connection has ended.

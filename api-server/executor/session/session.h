@@ -24,6 +24,7 @@
 #include "base/chains.h"
 #include "base/counters.h"
 #include "base/waiting.h"
+#include "copies/late_areas.h"
 #include "copies/region.h"
 #include "copies/transfers.h"
 #include "copies/upload_staging.h"
@@ -49,12 +50,12 @@
 #include "session/moved_events.h"
 #include "session/objects.h"
 #include "session/pages.h"
-#include "session/read_ahead.h"
 #include "session/recipes.h"
 #include "session/session_options.h"
 #include "session/stacks.h"
 #include "session/stream_marks.h"
 #include "session/thread_pool.h"
+#include "session/watchman.h"
 #include "wire/frame.h"
 #include "wire/receiver.h"
 #include "wire_calls.h"
@@ -91,6 +92,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Arrays &arrays() { return arrays_; }
   Textures &textures() { return textures_; }
   UploadStaging &upload_staging() { return upload_staging_; }
+  LateAreas &late_areas() { return late_areas_; }
   // Whether the guest may ask for uploads by hash.
   bool may_ask_for_uploads() const { return upload_cache_; }
   // The uploads that are kept for it; null when it may not ask, or there is no folder for them.
@@ -174,8 +176,12 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // The same as those of ThreadPool.
   bool hand_over() {
-    if (ThreadPool::leads()) ahead_.reset();
-    return threads_.hand_over();
+    if (!ThreadPool::leads()) return threads_.hand_over();
+    const bool watched = watched_;
+    watch_ends();
+    if (threads_.hand_over()) return true;
+    if (watched) watch_begins();
+    return false;
   }
   void run(std::function<void()> job) { threads_.run(std::move(job)); }
 
@@ -249,8 +255,6 @@ class Session : public std::enable_shared_from_this<Session> {
   // Makes a variable of a module memory that the guest may use.
   void make_reachable(Module *module, const Variable &variable);
   ImageRoom &image_room() { return image_room_; }
-  // How many loads of code are under way (LoadUnderWay).
-  std::atomic<unsigned> &loads() { return loads_; }
   void drop_functions_of(const Module *module);
 
   // ---- of a session that arrives from another process: migration.cc
@@ -317,8 +321,15 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t taken_elsewhere() const;
   bool has_room(size_t count, size_t most, const char *what);
   bool waits_for_guest();
-  void read_ahead(size_t payload = 0) {
-    ahead_.emplace(threads_, receiver_, host_functions_, payload);
+  void watch_begins() {
+    watched_ = true;
+    watchman_.carrying(payload_left_);
+  }
+  void watch_ends() {
+    if (!watched_) [[likely]]
+      return;
+    watched_ = false;
+    watchman_.reading();
   }
   void close_group();
   bool still_has(Hindrance hindrance) const;
@@ -348,6 +359,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Arrays arrays_;
   Textures textures_;
   UploadStaging upload_staging_;
+  LateAreas late_areas_;
   std::unique_ptr<Region> region_;
   const bool upload_cache_;
   const KeptUploads kept_uploads_;
@@ -360,6 +372,7 @@ class Session : public std::enable_shared_from_this<Session> {
   UsedModules used_;
   Links links_;
   HostFunctions host_functions_;
+  Watchman watchman_;
   StreamWaits stream_waits_;
   StreamMarks stream_marks_;
   Gate gate_;
@@ -384,10 +397,8 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t sequence_ = 0;      // how many commands were taken up
   uint64_t posted_count_ = 0;  // how many of them were posted
   size_t payload_left_ = 0;    // bytes of the current frame's payload that are still to be received
-  std::optional<ReadAhead> ahead_;    // the leader's
-  bool ahead_after_payload_ = false;  // it is to be made when the payload is there
-  std::atomic<unsigned> loads_{0};
-  bool idle_owed_ = false;           // the guest is to be told when all that came is carried out
+  bool watched_ = false;       // the watchman has been told that a command is carried out
+  bool idle_owed_ = false;     // the guest is to be told when all that came is carried out
   CUresult unclean_ = CUDA_SUCCESS;  // why the device cannot serve another session
   bool worn_ = false;  // it is clean, but its context has limits that cannot be put back
 

@@ -206,12 +206,12 @@ CUresult Session::reset(bool over) {
     at_rest_ = true;
     over_.notify_all();
   }
-  ahead_.reset();  // it is one of those that are waited for
   threads_.wait_alone();
   stream_marks_.end();
   host_functions_.forget();
   stream_waits_.clear();
   upload_staging_.release();
+  late_areas_.release();
   if (over) {
     Offers::own().withdraw_all(id_);
     // They have nothing of the device, and outlive a reset.

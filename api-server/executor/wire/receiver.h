@@ -48,6 +48,10 @@ class Receiver {
   bool has_room() const { return spilled_.size() < session_limits.read_ahead_bytes; }
   // Bytes from `offset` behind what has been consumed; false when they are not there yet.
   bool look_ahead(size_t offset, void *to, size_t size) const;
+  // Whether so many bytes behind what has been consumed are there.
+  bool is_ahead(size_t bytes) const {
+    return bytes <= available() + (spilled_.size() - unspilled_);
+  }
   // Returns all that has arrived and was not consumed.
   std::vector<uint8_t> unread() const;
   // Goes on with another connection, which lies under the same descriptor now: these bytes of it

@@ -26,6 +26,24 @@ void done(World &w, uint64_t call) {
 
 wire_call next_call(World &w) { return w.guest.next(WIRE_CALL).as<wire_call>(); }
 
+wire_LateUpload late(uint64_t stream, uint64_t function, uint64_t to, uint64_t length) {
+  wire_LateUpload q{};
+  q.x = to;
+  q.width = q.length = length;
+  q.height = q.depth = 1;
+  q.stream = stream;
+  q.function = function;
+  return q;
+}
+
+void bring(World &w, uint64_t call, uint64_t offset, const std::string &bytes) {
+  wire_LatePayload q{};
+  q.call = call;
+  q.offset = offset;
+  q.length = bytes.size();
+  w.guest.put(WIRE_LatePayload, q, bytes);
+}
+
 uint64_t stream(World &w, uint32_t index) { return w.guest.stream(index, CU_STREAM_NON_BLOCKING); }
 
 }  // namespace
@@ -77,6 +95,99 @@ TEST(a_return_is_heard_while_memory_goes) {
   // And told twice it is no return any more.
   done(w, call.call);
   w.expect_violation("was not asked for");
+}
+
+TEST(bytes_come_when_it_is_their_turn) {
+  World w;
+  const uint64_t at = World::base();
+  w.guest.map(at, kGranule);
+  const uint64_t held = stream(w, 1);
+  const std::string first(100'000, 'f'), second(WIRE_BULK_MAX, 's'), box(6 * 5, 'b');
+  post(w, held, 1);
+  w.guest.put(WIRE_LateUpload, late(held, 2, at, first.size() + second.size()));
+  // Rows of 6 bytes, 16 apart.
+  wire_LateUpload rows = late(held, 3, at, box.size());
+  rows.y = 16;
+  rows.z = 5;
+  rows.width = 6;
+  rows.height = 5;
+  w.guest.put(WIRE_LateUpload, rows);
+  const wire_call function = next_call(w);
+  CHECK_EQUAL(function.function, 1u);
+  CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(stream(w, 2))).reply.result,
+              CUDA_SUCCESS);
+  for (const Frame &frame : w.guest.kept) CHECK(frame.op() != WIRE_CALL);
+  done(w, function.call);
+  const wire_call line = next_call(w);
+  CHECK_EQUAL(line.function, 2u);
+  CHECK_EQUAL(line.status, CUDA_SUCCESS);
+  bring(w, line.call, 0, first);
+  bring(w, line.call, first.size(), second);
+  done(w, line.call);
+  const wire_call plane = next_call(w);
+  CHECK_EQUAL(plane.function, 3u);
+  bring(w, plane.call, 0, box);
+  done(w, plane.call);
+  CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(held)).reply.result, CUDA_SUCCESS);
+  std::string wanted = first + second;
+  for (size_t y = 0; y < 5; y++) wanted.replace(y * 16, 6, "bbbbbb");
+  CHECK(w.guest.download(at, wanted.size(), held) == wanted);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+}
+
+TEST(bytes_are_heard_while_the_driver_waits) {
+  World w;
+  const uint64_t at = World::base();
+  w.guest.map(at, kGranule);
+  w.guest.map(at + kGranule, kGranule);
+  const uint64_t held = stream(w, 1);
+  const std::string bytes(WIRE_BULK_MAX, 'x');
+  w.guest.put(WIRE_LateUpload, late(held, 2, at + kGranule, bytes.size()));
+  const wire_call call = next_call(w);
+  w.guest.unmap(at, kGranule);
+  w.guest.map(at, kGranule);  // waits for the stream
+  w.guest.upload(at, std::string(WIRE_BULK_MAX, 'y'));
+  bring(w, call.call, 0, bytes);
+  done(w, call.call);
+  CHECK_EQUAL(w.guest.synchronize().result, CUDA_SUCCESS);
+  CHECK(w.guest.download(at + kGranule, bytes.size(), held) == bytes);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+}
+
+TEST(a_copy_that_cannot_be_made_is_called_all_the_same) {
+  World w;
+  const uint64_t at = World::base();
+  w.guest.map(at, kGranule);
+  const uint64_t held = stream(w, 1);
+  w.guest.put(WIRE_LateUpload, late(held, 1, at + kGranule, 8));
+  wire_call call = next_call(w);
+  CHECK_EQUAL(call.status, CUDA_ERROR_INVALID_VALUE);
+  done(w, call.call);
+  w.guest.put(WIRE_LateUpload, late(12345, 2, at, 8));
+  call = next_call(w);
+  CHECK_EQUAL(call.status, CUDA_ERROR_INVALID_HANDLE);
+  done(w, call.call);
+  w.end();
+}
+
+TEST(bytes_go_nowhere_else) {
+  {
+    World w;
+    w.guest.map(World::base(), kGranule);
+    w.guest.put(WIRE_LateUpload, late(stream(w, 1), 1, World::base(), 100));
+    bring(w, next_call(w).call, 96, "12345");
+    w.expect_violation("no room for them");
+  }
+  {
+    World w;
+    bring(w, 7, 0, "1");
+    w.expect_violation("was not asked for");
+  }
+  {
+    World w;
+    w.guest.put(WIRE_LateUpload, late(stream(w, 1), 1, World::base(), WIRE_LATE_MAX + 1));
+    w.expect_violation("longer than one may be");
+  }
 }
 
 TEST(functions_of_a_stream_are_called_one_by_one) {

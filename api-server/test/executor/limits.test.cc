@@ -775,6 +775,43 @@ TEST(unloaded_bytes_are_limited) {
   CHECK(unloaded > 1 && unloaded < 10);
 }
 
+// Beyond it the guest makes the copies: it is called, and told so.
+TEST(late_bytes_are_limited) {
+  session_limits.late_bytes = 2 * (64 << 10);
+  World w;
+  const uint64_t at = World::base();
+  w.guest.map(at, kGranule);
+  const auto late = [&](uint64_t held, uint64_t function) {
+    wire_LateUpload q{};
+    q.x = at;
+    q.width = q.length = 1000;
+    q.height = q.depth = 1;
+    q.stream = held;
+    q.function = function;
+    w.guest.put(WIRE_LateUpload, q);
+    return w.guest.next(WIRE_CALL).as<wire_call>();
+  };
+  const auto done = [&](uint64_t call) {
+    wire_HostFunctionDone q{};
+    q.call = call;
+    w.guest.put(WIRE_HostFunctionDone, q);
+  };
+  const wire_call first = late(stream(w, 1), 1), second = late(stream(w, 2), 2);
+  CHECK_EQUAL(first.status, CUDA_SUCCESS);
+  CHECK_EQUAL(second.status, CUDA_SUCCESS);
+  const wire_call third = late(stream(w, 3), 3);
+  CHECK_EQUAL(third.status, CUDA_ERROR_OUT_OF_MEMORY);
+  done(third.call);
+  done(first.call);
+  CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(stream_handle(1))).reply.result,
+              CUDA_SUCCESS);
+  const wire_call fourth = late(stream_handle(3), 4);
+  CHECK_EQUAL(fourth.status, CUDA_SUCCESS);
+  done(fourth.call);
+  done(second.call);
+  CHECK_EQUAL(posted(w), CUDA_SUCCESS);
+}
+
 // Beyond it what comes waits in the network.
 TEST(read_ahead_bytes_are_limited) {
   session_limits.read_ahead_bytes = 1 << 20;

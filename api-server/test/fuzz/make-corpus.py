@@ -299,6 +299,13 @@ corpus = {
                   frame("LibraryCall", "IIQQII", 1, 0, 0, STREAM, 0, 0) + synchronize(3),
     "library-unknown": frame("LibraryCall", "IIQQII", 2, 0, handle(15, 1), 0, 0, 0),
     "library-function": frame("LibraryCall", "IIQQII", 0, 1 << 20, handle(15, 1), 0, 0, 0),
+    "late": map_() + stream +
+            frame("LateUpload", "QQQQQQQQQQ", 0, WINDOW, 64, 8, 64, 4, 1, STREAM, 256, 7) +
+            frame("LatePayload", "QQQ", 1, 0, 256, tail=b"z" * 256) +
+            frame("HostFunctionDone", "Q", 1) + synchronize(1),
+    "late-nowhere": map_() + stream +
+                    frame("LateUpload", "QQQQQQQQQQ", 0, WINDOW, 64, 8, 64, 4, 1, STREAM, 255, 7) +
+                    frame("LatePayload", "QQQ", 99, 1 << 40, 8, tail=b"z" * 8),
     "truncated-upload": map_() + upload(WINDOW, b"y" * 5000)[:3000],
     "truncated-frame": synchronize(1)[:9],
     "wrong-handles": launch(99) + frame("cuStreamSynchronize", "QQ", 1, handle(3, 1)) +

@@ -1,8 +1,10 @@
 // Late uploads: copies to the device from pinned memory that may change before their turn comes. It
 // is changed by functions of the program that streams call, by the program while a stream waits for
 // a value that it writes, and by copies from the device that are still on their way. CUDA reads
-// such memory when it is the copy's turn. So a function is put into the stream, which sends the
-// data when the stream has come to it.
+// such memory when it is the copy's turn. So the server has the copy in its stream, behind a call
+// of this library, which sends the bytes when the stream has come to it, and asks the driver
+// nothing then: it may be busy with what waits for that stream. An older server is asked to call a
+// function that copies on a stream aside; so it is where copies that wait take very much (256 MiB).
 #ifndef OUTBOARD_LATE_UPLOAD_H
 #define OUTBOARD_LATE_UPLOAD_H
 

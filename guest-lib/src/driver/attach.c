@@ -225,6 +225,7 @@ static CUresult take_welcome(struct session *session, const struct config *confi
   session->cublas = welcome->cublas;
   session->stream_operations = welcome->stream_operations;
   session->share_ends = welcome->share_ends;
+  session->late_uploads = welcome->late_uploads;
   if (welcome->error_texts) error_text_offered(session);
   static struct device devices[DEVICES_MAX];
   control_devices(welcome, devices);

@@ -53,6 +53,7 @@ struct session {
   // memory/
   struct budget *budget;  // limits, and what is freed but may still be used (limit.c)
   struct block *spare;    // an empty block for small allocations, or NULL (memory.c)
+  _Bool late_uploads;     // LateUpload and LatePayload are understood (late_upload.h)
   _Bool share_ends;       // ShareEnd and ShareCheck are understood (share_end.h)
   unsigned shared_count;  // allocations that have a share name; under the memory lock (memory.c)
   // Sets of other sessions, a bit each (peer.c): those whose devices may use this one's plain

@@ -92,7 +92,7 @@ void host_step_done(struct host_step_call call) {
 }
 
 static void call(const struct host_call *call) {
-  const struct host_step_call done = {call->session, call->number};
+  const struct host_step_call done = {call->session, call->number, call->status};
   session_use(call->session);
   if (call->what.step) {
     call->what.step(call->what.data, done);
@@ -380,9 +380,21 @@ static _Bool take_back(uint64_t number) {
   return live;
 }
 
-// Puts a function on a stream of the thread's session.
-static CUresult post(struct session *session, struct host_function f, uint64_t stream,
-                     enum wire_function kind) {
+// The command that puts a function on a stream.
+struct posting {
+  struct session *session;
+  uint64_t stream;
+  enum wire_function kind;
+};
+
+static CUresult put_function(uint64_t number, void *data) {
+  const struct posting *posting = data;
+  return put_HostFunction(posting->session, posting->stream, number, posting->kind);
+}
+
+// Puts a function on a stream of a session, by `put`.
+static CUresult post_by(struct session *session, struct host_function f,
+                        CUresult (*put)(uint64_t number, void *data), void *data) {
   f.session = session;
   pthread_mutex_lock(&lock);
   const _Bool late = ended;
@@ -391,11 +403,23 @@ static CUresult post(struct session *session, struct host_function f, uint64_t s
   if (number) atomic_fetch_add(&awaited, 1);
   pthread_mutex_unlock(&lock);
   if (!number) return late ? guest_lost() : CUDA_ERROR_OUT_OF_MEMORY;
-  CUresult result = put_HostFunction(session, stream, number, kind);
+  CUresult result = put(number, data);
   // What has heard of the loss by now was put there.
   if (result && !take_back(number)) result = CUDA_SUCCESS;
   if (atomic_load(&awaited) == 1) wake();  // else it reads already
   return result;
+}
+
+static CUresult post(struct session *session, struct host_function f, uint64_t stream,
+                     enum wire_function kind) {
+  struct posting posting = {session, stream, kind};
+  return post_by(session, f, put_function, &posting);
+}
+
+CUresult host_step_put(struct session *session,
+                       void (*take)(void *data, struct host_step_call call), void *data,
+                       CUresult (*put)(uint64_t number, void *data)) {
+  return post_by(session, (struct host_function){.step = take, .data = data}, put, data);
 }
 
 CUresult host_step(struct session *session, uint64_t stream,

@@ -34,10 +34,17 @@ void host_function_expect(struct session *session, uint64_t sequence);
 struct host_step_call {
   struct session *session;
   uint64_t number;
+  CUresult status;  // that the server tells of it
 };
 CUresult host_step(struct session *session, uint64_t stream,
                    void (*take)(void *data, struct host_step_call call), void *data);
 void host_step_done(struct host_step_call call);
+
+// Posts a command by which a stream of `session` comes to a step: `put` does so, with the number
+// under which it is to call it. Nothing is noted as pending (streams/pending.h).
+CUresult host_step_put(struct session *session,
+                       void (*take)(void *data, struct host_step_call call), void *data,
+                       CUresult (*put)(uint64_t number, void *data));
 
 // Whether streams of any session may still call functions.
 _Bool host_functions_may_come(void);

@@ -79,6 +79,8 @@ static unsigned operations(const struct session *session, const struct wire_head
     case WIRE_BoxUpload:
     case WIRE_RegionUpload:
       return STREAM_OPERATIONS_OF_UPLOAD;
+    case WIRE_LateUpload:
+      return STREAM_OPERATIONS_OF_LATE_UPLOAD;
     case WIRE_UploadAsk: {
       const uint64_t bytes = ((const struct wire_UploadAsk *)frame)->length;
       return STREAM_OPERATIONS_OF_UPLOAD * (unsigned)((bytes - 1) / WIRE_BULK_MAX + 1);

@@ -46,6 +46,7 @@ void stream_mark(struct session *session, uint64_t wire, uint64_t sequence,
 #define STREAM_OPERATIONS_MOST 6
 // An upload becomes a copy and an event, so one that is sent in so many parts twice as many.
 #define STREAM_OPERATIONS_OF_UPLOAD 2
+#define STREAM_OPERATIONS_OF_LATE_UPLOAD 3
 // Return how many operations a download becomes, at most: of so many bytes in a row, or of a box.
 unsigned stream_operations_of_download(const struct session *session, uint64_t bytes);
 unsigned stream_operations_of_box(const struct session *session, uint64_t width, uint64_t height,

@@ -26,7 +26,8 @@ for (const how of ['waiting', 'locking'])
     const server = await startServer({ env });
     t.teardown(() => server.stop());
     for (const name of [
-      ...['first-lookups', 'held-loads', 'module-functions', 'host-functions', 'held-launches'],
+      ...['first-lookups', 'held-loads', 'late-loads', 'module-functions', 'host-functions'],
+      'held-launches',
     ]) {
       const here = await nativeOutcome(name, env);
       t.equal(here.code, 0, `natively: ${here.stderr}`);
