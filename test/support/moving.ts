@@ -23,13 +23,18 @@ export class Operator {
     if (accessToken !== null) this.#headers['authorization'] = `Bearer ${accessToken}`;
   }
 
-  async ask(method: string, route: string, body?: object): Promise<unknown> {
+  async ask(
+    method: string,
+    route: string,
+    body?: object,
+    signal: AbortSignal | null = null,
+  ): Promise<unknown> {
     const headers = this.#headers;
     const json = { 'content-type': 'application/json' };
     const sent = body
       ? { body: JSON.stringify(body), headers: { ...headers, ...json } }
       : { headers };
-    const answer = await fetch(`${this.#http}${route}`, { method, ...sent });
+    const answer = await fetch(`${this.#http}${route}`, { method, signal, ...sent });
     const text = await answer.text();
     return text === '' ? undefined : JSON.parse(text);
   }
