@@ -148,7 +148,7 @@ const char *LtArguments::decode(uint32_t which, std::span<const uint8_t> bytes) 
   uint64_t words[LT_WORDS_MOST];
   function = which;
   if (bytes.size() > sizeof words || bytes.size() % 8) return "it is longer than its arguments";
-  memcpy(words, bytes.data(), bytes.size());
+  if (!bytes.empty()) memcpy(words, bytes.data(), bytes.size());
   return decode_words({words, bytes.size() / 8});
 }
 

@@ -36,7 +36,7 @@ struct LtWorld : World {
     CHECK_EQUAL(answer.reply.result, CUDA_SUCCESS);
     const auto &reply = answer.frame.as<wire_LibraryAsk_reply>();
     if (results) {
-      results->resize(reply.results_size / 8);
+      results->resize((reply.results_size + 7) / 8);
       memcpy(results->data(), answer.frame.tail<wire_LibraryAsk_reply>(reply.results_size).data(),
              reply.results_size);
     }
