@@ -1,6 +1,7 @@
 // Calls functions of cuBLAS and says what they came to, so that two libraries can be compared. It
 // is linked with libcublas.so.13 and libcuda.so.1 by their names, and finds whichever is there.
 //   few          some calls, twice each; compared with what the processor computes
+//   first        one product, as a program that makes no other
 //   all PREFIX   every function of the table whose name begins so, in both pointer modes: a line
 //                for each with its status and a sum over all memory
 //   bad          what is wrong, and what it is answered
@@ -116,6 +117,18 @@ static void few(void) {
       expect("cublasSgemm", c[column * N + row], want + (column ? 0 : 2 * d[row]));
     }
   }
+  printf("all as the processor has it\n");
+}
+
+static void first(void) {
+  float c[N * N];
+  const float one = 1, zero = 0;
+  for (int i = 0; i < N * N; i++) c[i] = i % (N + 1) == 0;
+  const CUdeviceptr a = upload(c, sizeof c), b = upload(c, sizeof c), d = upload(c, sizeof c);
+  MUST(cublasSgemm_v2(handle, 0, 0, N, N, N, &one, on_device(a), N, on_device(b), N, &zero,
+                      on_device(d), N));
+  MUST(cuMemcpyDtoH_v2(c, d, sizeof c));
+  for (int i = 0; i < N * N; i++) expect("a product of ones", c[i], i % (N + 1) == 0);
   printf("all as the processor has it\n");
 }
 
@@ -498,6 +511,7 @@ int main(int count, char **arguments) {
   MUST(cuCtxSetCurrent(context));
   MUST(cublasCreate_v2(&handle));
   if (!strcmp(arguments[1], "few")) few();
+  if (!strcmp(arguments[1], "first")) first();
   if (!strcmp(arguments[1], "all")) all(count > 2 ? arguments[2] : "cublas");
   if (!strcmp(arguments[1], "bad")) bad();
   if (!strcmp(arguments[1], "handles")) handles();

@@ -1,0 +1,108 @@
+// npm run bench -- libraries [--out FILE]
+//
+// What programs ask of the server through the cuBLAS and cuBLASLt of their own, and through those of the server
+// (docs/libraries.md): round trips, commands, bytes. Each on a server that nobody has used, in turn, in one run. There are
+// no times: the software device executes the kernels on this machine's processors. Writes bench/results/libraries.md.
+import { existsSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { build, root } from '../../bin/paths.mjs';
+import { real, serve, skip, withOurs, withReal } from '../../libraries/test/support.js';
+import { glob } from '../../scripts/setup/glob.mjs';
+import { type CountedOutcome, counted, testProgram } from '../../test/support/program.js';
+
+const { values } = parseArgs({ options: { out: { type: 'string' } } });
+if (real === null) throw new Error(String(skip));
+
+interface Program {
+  what: string;
+  file: string;
+  args: string[];
+  /** Beside what the libraries need. */
+  env?: Record<string, string>;
+  folders?: string[];
+}
+
+const script = (name: string) => path.join(root, 'test', 'clients', `${name}.py`);
+const solver = glob(`${build}/solver/lib/python3*/site-packages/nvidia/cu13/lib`);
+const cupy = (what: string, name: string): Program => ({
+  what,
+  file: path.join(build, 'clients', 'bin', 'python'),
+  args: [script(name)],
+  env: { CUPY_COMPILE_WITH_PTX: '1', CUPY_CACHE_DIR: path.join(build, 'clients', 'cupy-cache') },
+  folders: solver,
+});
+const blas = (what: string, args: string[]): Program => {
+  return { what, file: testProgram('cublas-calls'), args };
+};
+const lt = (what: string, args: string[]): Program => {
+  return { what, file: testProgram('cublaslt-calls'), args };
+};
+
+const programs: Program[] = [
+  blas('`cublasCreate`, one product and its result', ['first']),
+  blas('60 products and sums, and four results for the host', ['few']),
+  lt('20 products by cuBLASLt, a heuristic asked before each', ['few', '20']),
+  lt('the same, 40 of them', ['few', '40']),
+  lt('20 kinds of products by cuBLASLt, three times each', ['products']),
+  cupy('CuPy: matrix products (`cupy_libraries.py`)', 'cupy_libraries'),
+  ...(solver.some(existsSync)
+    ? [cupy('CuPy: linear algebra by cuSOLVER (`cupy_solver.py`)', 'cupy_solver')]
+    : []),
+];
+
+async function measure(program: Program, remote: boolean): Promise<CountedOutcome> {
+  const server = await serve(real ?? '', ['--module-memory', '1G']);
+  try {
+    const { args, env } = remote ? withOurs(program.args) : withReal(program.args);
+    const folders = [env.LD_LIBRARY_PATH, ...(remote ? [real] : []), ...(program.folders ?? [])];
+    // Python's packages find theirs by its path.
+    const bound = remote && { LD_AUDIT: path.join(build, 'libraries', 'outboard-binding.so') };
+    const all = { ...program.env, ...bound, LD_LIBRARY_PATH: folders.join(':') };
+    const outcome = await counted(program.file, server.address, { args, env: all });
+    if (outcome.code !== 0) throw new Error(`${program.what}: ${outcome.stdout}${outcome.stderr}`);
+    return outcome;
+  } finally {
+    await server.stop();
+  }
+}
+
+const kib = (bytes: number) => (bytes / 1024).toFixed(bytes < 102400 ? 1 : 0);
+
+function row(what: string, own: CountedOutcome, ours: CountedOutcome): string {
+  const pair = (of: (one: CountedOutcome) => string | number) => `${of(own)} | ${of(ours)}`;
+  const figures = [
+    pair(({ cost }) => cost.roundTrips),
+    pair(({ cost }) => cost.commands),
+    pair(({ cost, imageBytes }) => kib(cost.bytesSent + imageBytes)),
+    pair(({ imageBytes }) => kib(imageBytes)),
+  ];
+  return `| ${what} | ${figures.join(' | ')} |`;
+}
+
+const rows: string[] = [];
+for (const program of programs) {
+  const own = await measure(program, false);
+  const ours = await measure(program, true);
+  rows.push(row(program.what, own, ours));
+  console.log(rows.at(-1));
+}
+
+const text = `# Calls of cuBLAS, whole and kernel by kernel
+
+Written by \`npm run bench -- libraries\`, on the software device with NVIDIA's cuBLAS 13.0.2.14. Each program ran with its own
+libraries (\`own\`), whose kernels travel one by one, and with those of the server (\`server's\`,
+[docs/libraries.md](../../docs/libraries.md)), on a server that nobody had used before. KiB that were sent include code,
+which is the last pair; what is left of it with the server's is CuPy's, cuFFT's, cuRAND's and cuSOLVER's. No times here: the
+software device executes the kernels on the same processors.
+
+| program | round trips, own | server's | commands, own | server's | KiB sent, own | server's | KiB of code, own | server's |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|
+${rows.join('\n')}
+
+Every first call of a kind waits for its status, as programs fall back when one fails, and a question about algorithms is
+one more: a program that makes many kinds of calls, and few of each, waits no less often than with its own (20 kinds, each
+with a heuristic and a check; cuSOLVER, whose own kernels are loaded as ever). What was learnt is not kept for the next
+session yet.
+`;
+writeFileSync(values.out ?? path.join(root, 'bench', 'results', 'libraries.md'), text);
