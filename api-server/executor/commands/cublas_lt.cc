@@ -1,12 +1,10 @@
 #include "commands/cublas_lt.h"
 
-#include <optional>
 #include <string>
 
 #include "base/log.h"
 #include "libraries/cublas.h"
 #include "libraries/lt_arguments.h"
-#include "session/loading.h"
 #include "session/session.h"
 
 namespace outboard {
@@ -50,12 +48,10 @@ void ask_cublas_lt(Session &s, const wire_LibraryAsk &q, std::span<const uint8_t
   int status = kCublasSuccess;
   if (!arguments.starts()) {
     // It may load code, as for what a heuristic looks at.
-    std::optional<LoadUnderWay> under_way(std::in_place, s);
     s.hand_over();
     LtAnswer results;
     if (void *handle = libraries.lt_handle(&status))
       status = lt.ask(handle, arguments, &libraries.algos(), &results);
-    under_way.reset();
     return answer_lt(s, request, status, &results);
   }
   count_alone(s.count().launches);
@@ -63,11 +59,9 @@ void ask_cublas_lt(Session &s, const wire_LibraryAsk &q, std::span<const uint8_t
   KernelCost *const cost = libraries.cost_of(arguments);
   s.objects().pin(stream.object);
   Gate::Pass pass = work.launch_apart(stream.object, *cost, 1);
-  std::optional<LoadUnderWay> under_way(std::in_place, s);
   s.hand_over();
   if (void *handle = libraries.lt_handle(&status))
     status = lt.start(pass, handle, arguments, stream.object);
-  under_way.reset();
   pass.ended();
   s.objects().unpin(stream.object);
   answer_lt(s, request, status);
