@@ -258,9 +258,11 @@ function read(file: string): string | null {
 /** Never half a file, and never readable by all: an existing one keeps its owner and group. */
 function replace(file: string, text: string) {
   const next = `${file}.${process.pid}.new`;
+  let begun = false;
   try {
     const old = statSync(file, { throwIfNoEntry: false });
     const fd = openSync(next, 'wx', 0o600);
+    begun = true;
     try {
       writeFileSync(fd, text);
       fsyncSync(fd);
@@ -273,7 +275,7 @@ function replace(file: string, text: string) {
     }
     renameSync(next, file);
   } catch (error) {
-    rmSync(next, { force: true });
+    if (begun) rmSync(next, { force: true });
     throw new OutboardError('OB_TENANTS_WRITE', file, whyUnwritten(error, path.dirname(file)));
   }
 }
