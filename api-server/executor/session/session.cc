@@ -302,7 +302,13 @@ bool Session::await_header(wire_header *head) {
 // Whether launches before and after such a command may be measured together.
 static bool goes_between_launches(uint16_t op) {
   return op == WIRE_Launch || op == WIRE_LaunchWith || op == WIRE_cuEventRecord ||
-         op == WIRE_StreamMark;
+         op == WIRE_StreamMark || op == WIRE_LatePayload || op == WIRE_HostFunctionDone;
+}
+
+// Whether a command brings what must be there before a function's return, which comes behind it, is
+// heard: nobody reads beyond it.
+static bool comes_before_return(uint16_t op) {
+  return op == WIRE_LatePayload || op == WIRE_PagesUpload;
 }
 
 // One more command is taken up. Unless it may come between launches, the group of launches before
@@ -312,7 +318,10 @@ void Session::take_up(uint16_t op) {
   count_alone(counters_->commands);
   idle_owed_ = false;
   if (!goes_between_launches(op)) {
-    close_group();
+    if (comes_before_return(op))
+      gate_.close_current_group();
+    else
+      close_group();
   } else if (op == WIRE_cuEventRecord || op == WIRE_StreamMark) {
     gate_.tell_all_with_driver();
   }
@@ -334,8 +343,9 @@ static bool holds_for_guest(uint16_t op) {
 // A driver may keep it waiting in any command, and for a function of the guest. While one is
 // pending, or becomes so, somebody watches.
 void Session::carry_out(uint16_t op, FrameReader &in) {
-  if (host_functions_.pending() || holds_for_guest(op)) [[unlikely]]
-    watch_begins();
+  if (host_functions_.pending() || holds_for_guest(op)) [[unlikely]] {
+    if (!comes_before_return(op)) watch_begins();
+  }
   adopt_variables();
   dispatch(*this, in);
   if (ThreadPool::leads()) watch_ends();
