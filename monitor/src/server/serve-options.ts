@@ -91,7 +91,7 @@ export const serveOptions = {
   'tls-listen': {
     env: 'OUTBOARD_TLS_LISTEN',
     value: 'HOST:PORT',
-    help: 'where guests connect by TLS 1.3, through their `outboard agent`',
+    help: 'where guests connect by TLS 1.3, by themselves (`tls://`) or through an `outboard agent`',
     parse: (text) => parseAddress(text, 0),
     fallback: null,
   } satisfies Option<Address | null>,
@@ -373,7 +373,7 @@ export const serveOptions = {
   'grace-disconnected': {
     env: 'OUTBOARD_GRACE_DISCONNECTED',
     value: 'SECONDS',
-    help: 'a session whose connection was cut is kept for so long, with its memory, for its program to come back; 0: it ends with its connection',
+    help: 'a session whose network fell silent is kept for so long, with its memory, for its program to come back, and one whose connection was ended or reset for 5 seconds of that; 0: it ends with its connection',
     parse: seconds(0),
     fallback: 0,
     shown: '0',

@@ -412,9 +412,10 @@ async function answersAsDescribed(
   const bodies: Record<string, object> = {
     '/v1/sessions/{id}/share': { request: 10, limit: 20 },
     '/v1/sessions/{id}/place': { gpu: 1 },
+    '/v1/gpus/{gpu}/drain': { move: true },
   };
   const body = requestBody ? bodies[url] : undefined;
-  const answer = await api.ask(method, url.replace('{id}', '1'), { body });
+  const answer = await api.ask(method, url.replace('{id}', '1').replace('{gpu}', '0'), { body });
   const described = responses[String(answer.status)];
   const said = `${method} ${url}: ${answer.status}`;
   t.ok(described && answer.status < 300, said);

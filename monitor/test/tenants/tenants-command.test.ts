@@ -195,9 +195,9 @@ t.test('list', async (t) => {
   const { good } = onFile(t, commented);
   t.equal(
     good('list'),
-    'TENANT  TOKENS  CLASS           SESSIONS  MEMORY  SHARE  GPUS  UPLOADS  EXPIRES\n' +
-      'vision  2       latency-strict  4         -       -      all   -        -\n' +
-      'speech  0       latency-strict  -         -       -      all   -        -\n',
+    'TENANT  TOKENS  CLASS           SESSIONS  MEMORY  SHARE  GPUS  UPLOADS  MOVES  EXPIRES\n' +
+      'vision  2       latency-strict  4         -       -      all   -        yes    -\n' +
+      'speech  0       latency-strict  -         -       -      all   -        yes    -\n',
   );
   const { tenants } = JSON.parse(good('list', '--json'));
   t.match(tenants[0], { name: 'vision', limits: { sessions: 4, memory: null } });

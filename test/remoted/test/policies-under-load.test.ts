@@ -1,3 +1,4 @@
+// Run nightly: programs share the GPU for twenty seconds and more, and want the machine for themselves.
 // Policies decide while real programs keep a real server busy: RCKM as it was corrected, windows of another length, and
 // an order of the queue. What each program has received is counted by its own kernels; whatever else runs on the machine
 // slows all of them down alike.
