@@ -100,8 +100,13 @@ TEST(memory_beyond_the_sessions_is_not_reached) {
   CHECK_EQUAL(gemm(8, 8, 8, 8, kMemory - 4), "");
   CHECK_EQUAL(gemm(8, 8, 8, INT32_MAX), "");
   // Sizes whose products have no end.
-  CHECK_EQUAL(gemm(INT64_MAX, 8, 8), "");
-  CHECK_EQUAL(gemm(8, 8, INT64_MAX, INT64_MAX), "");
+  const auto large = [](auto... sizes) {
+    return judge(CUBLAS_cublasSgemm_v2_64, kHost, sgemm(sizes...));
+  };
+  CHECK_EQUAL(large(INT64_MAX, 8, 8), "");
+  CHECK_EQUAL(large(8, 8, INT64_MAX, INT64_MAX), "");
+  // Another number than the function would see.
+  CHECK_EQUAL(gemm(8, 8, 8 + (int64_t{1} << 32)), "a number does not fit into its parameter");
   CHECK_EQUAL(gemm(8, 8, 8, 8, UINT64_MAX), "");
   // Nothing is touched; and what to make of no address the library knows.
   CHECK_EQUAL(gemm(0, 8, 8, 8, 1), "ok");
@@ -119,7 +124,9 @@ TEST(vectors_reach_as_far_as_their_steps) {
   CHECK_EQUAL(copy(512, 2), "ok");
   CHECK_EQUAL(copy(513, -2), "");
   CHECK_EQUAL(copy(1024, 0), "ok");
-  CHECK_EQUAL(copy(2, INT64_MIN), "");
+  CHECK_EQUAL(judge(CUBLAS_cublasScopy_v2_64, kHost,
+                    {2, kMemory, uint64_t(INT64_MIN), kMemory, uint64_t(1)}),
+              "");
   CHECK_EQUAL(copy(-5, 1), "ok");
 }
 

@@ -303,6 +303,8 @@ corpus = {
             frame("LateUpload", "QQQQQQQQQQ", 0, WINDOW, 64, 8, 64, 4, 1, STREAM, 256, 7) +
             frame("LatePayload", "QQQ", 1, 0, 256, tail=b"z" * 256) +
             frame("HostFunctionDone", "Q", 1) + synchronize(1),
+    "late-begun": map_() + stream +
+                  frame("LateUpload", "QQQQQQQQQQ", 0, WINDOW, 64, 8, 64, 4, 1, STREAM, 256, 7),
     "late-nowhere": map_() + stream +
                     frame("LateUpload", "QQQQQQQQQQ", 0, WINDOW, 64, 8, 64, 4, 1, STREAM, 255, 7) +
                     frame("LatePayload", "QQQ", 99, 1 << 40, 8, tail=b"z" * 8),

