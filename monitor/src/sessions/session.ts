@@ -8,7 +8,6 @@ import type { Visitor } from '../queue/visitor.js';
 import { spent } from '../quota/page-view.js';
 import type { ShareSample } from '../quota/quota.js';
 import type { Slot } from '../slots/slot.js';
-import type { Move } from './move.js';
 
 function nothing(measured: boolean): ShareSample {
   const figure = measured ? 0 : null;
@@ -24,7 +23,7 @@ export class Session {
   /** What it was offered its process with; undefined until then. */
   offer: SessionOffer | undefined;
   /** The last attempt to move it. */
-  move: Move | undefined;
+  move: { readonly phase: MovePhase | null } | undefined;
   /** How often it has moved. */
   moves = 0;
   /** All sessions of its program, which has one on each of its GPUs. */
