@@ -198,7 +198,7 @@ bool send_welcome(int fd, const Welcome &welcome) {
   body.number(15, welcome.device.stream_operations);
   body.number(16, welcome.device.granularity);
   body.number(17, 1);  // share_ends
-  body.number(19, 1);  // late_uploads
+  body.number(21, 1);  // late_uploads
   return send_answer(fd, 2, body.text());
 }
 

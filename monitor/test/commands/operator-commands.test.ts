@@ -638,6 +638,8 @@ t.test('completion in bash', async (t) => {
     '--api',
     '--token-file',
     '--json',
+    '--gpu',
+    '--move',
     '--undo',
     '--wait',
   ]);
