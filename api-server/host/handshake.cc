@@ -101,6 +101,9 @@ bool parse(const std::string &text, Hello *hello) {
       hello->program = in.bytes();
     } else if (field == 6 && type == kVarint) {
       hello->memory = in.varint();
+    } else if (field == 15 && type == kBytes) {
+      in.bytes();
+      hello->query = true;
     } else if (field == 10 && type == kVarint) {
       hello->window_bases.push_back(in.varint());
     } else if (field == 10 && type == kBytes) {
@@ -200,6 +203,13 @@ bool send_welcome(int fd, const Welcome &welcome) {
   body.number(17, 1);  // share_ends
   body.number(21, 1);  // late_uploads
   return send_answer(fd, 2, body.text());
+}
+
+bool send_version(int fd, int driver_version) {
+  Message body;
+  body.bytes(1, "executor-host");
+  body.number(2, static_cast<uint64_t>(driver_version));
+  return send_answer(fd, 4, body.text());
 }
 
 bool send_refusal(int fd, const std::string &code, const std::string &sentence) {

@@ -15,6 +15,7 @@ struct Hello {
   std::string program;
   uint64_t memory = 0;
   std::vector<uint64_t> window_bases;
+  bool query = false;  // no session is wanted, only a report
 };
 
 struct Welcome {
@@ -27,6 +28,8 @@ struct Welcome {
 // Reads a preface and the Hello. Nothing, and a reason, when it is not one.
 std::optional<Hello> read_hello(int fd, std::string *why);
 bool send_welcome(int fd, const Welcome &welcome);
+// What a query gets: the version of the driver.
+bool send_version(int fd, int driver_version);
 bool send_refusal(int fd, const std::string &code, const std::string &sentence);
 
 }  // namespace outboard

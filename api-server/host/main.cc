@@ -1,6 +1,7 @@
 // executor-host: the executor without Node, for tests, sanitizers and measurements. It listens on
 // the loopback interface, prints "port N" and serves one session after another; others wait in the
-// listening queue. With --unix it listens on a socket of that path instead, and prints "port 0".
+// listening queue. Who asks only for the driver's version is told, and is no session. With --unix
+// it listens on a socket of that path instead, and prints "port 0".
 //
 //   executor-host --library PATH [--ordinal N] [--port N | --unix PATH] [--memory BYTES]
 //   [--sessions N]
@@ -152,14 +153,21 @@ void place_window(Device &device, const Hello &hello) {
   }
 }
 
-// Serves one connection; whether the device may serve another.
-bool serve(const std::shared_ptr<Device> &device, int fd, uint64_t id, const Arguments &arguments) {
+// Serves one connection; whether the device may serve another. `asked`: it was only a question.
+bool serve(const std::shared_ptr<Device> &device, int fd, uint64_t id, const Arguments &arguments,
+           bool *asked) {
   std::string why;
   const std::optional<Hello> hello = read_hello(fd, &why);
   const uint64_t arrived = trace_now();
   if (!hello) {
     log_line(LogLevel::kWarn, id, "refused: " + why);
     send_refusal(fd, "OB_HELLO_MALFORMED", why);
+    return true;
+  }
+  if (hello->query) {
+    *asked = true;
+    send_version(fd, device->snapshot().driver_version);
+    close(fd);
     return true;
   }
   try {
@@ -231,8 +239,10 @@ int main(int argc, char **argv) {
     for (uint64_t id = 1; left != 0; id++) {
       const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
       if (fd < 0) continue;
-      const bool reusable = serve(device, fd, id, arguments);
-      if (left > 0) --left;
+      bool asked = false;
+      const bool reusable = serve(device, fd, id, arguments, &asked);
+      if (asked) --id;
+      if (left > 0 && !asked) --left;
       if (!reusable && left != 0) begin_afresh(argv, listener, left);
     }
   } catch (const Error &error) {

@@ -71,6 +71,8 @@ export interface DeviceQuery {
   shown: Uint8Array[];
   /** Whether it asks for a Room; absent: no. */
   room?: boolean;
+  /** Whether it wants to know no more than the versions; absent: no. */
+  versionOnly?: boolean;
 }
 
 export interface Queued {

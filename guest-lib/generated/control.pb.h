@@ -25,6 +25,7 @@ typedef struct _outboard_DeviceQuery {
     pb_size_t shown_count;
     outboard_DeviceQuery_shown_t shown[16]; /* UUIDs that the process was shown before: they stay, where they can */
     bool room; /* tell also what a session like this could have now */
+    bool version_only; /* tell server_version and driver_version, at once, and no more */
 } outboard_DeviceQuery;
 
 typedef struct _outboard_Hello {
@@ -276,7 +277,7 @@ extern "C" {
 /* Initializer values for message structs */
 #define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_default, "", 0, 0, "", 0, false, outboard_Resume_init_default}
 #define outboard_Resume_init_default             {0, {0, {0}}, 0, 0}
-#define outboard_DeviceQuery_init_default        {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}, 0}
+#define outboard_DeviceQuery_init_default        {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}, 0, 0}
 #define outboard_Answer_init_default             {0, {outboard_Queued_init_default}}
 #define outboard_Queued_init_default             {0, ""}
 #define outboard_Resumed_init_default            {0}
@@ -292,7 +293,7 @@ extern "C" {
 #define outboard_ProcessState_init_default       {0, 0, 0, "", "", 0, false, 0}
 #define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_zero, "", 0, 0, "", 0, false, outboard_Resume_init_zero}
 #define outboard_Resume_init_zero                {0, {0, {0}}, 0, 0}
-#define outboard_DeviceQuery_init_zero           {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}, 0}
+#define outboard_DeviceQuery_init_zero           {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}, 0, 0}
 #define outboard_Answer_init_zero                {0, {outboard_Queued_init_zero}}
 #define outboard_Queued_init_zero                {0, ""}
 #define outboard_Resumed_init_zero               {0}
@@ -315,6 +316,7 @@ extern "C" {
 #define outboard_DeviceQuery_session_tag         1
 #define outboard_DeviceQuery_shown_tag           2
 #define outboard_DeviceQuery_room_tag            3
+#define outboard_DeviceQuery_version_only_tag    4
 #define outboard_Hello_program_tag               1
 #define outboard_Hello_pid_tag                   2
 #define outboard_Hello_host_tag                  3
@@ -470,7 +472,8 @@ X(a, STATIC,   SINGULAR, UINT64,   received,          4)
 #define outboard_DeviceQuery_FIELDLIST(X, a) \
 X(a, STATIC,   SINGULAR, UINT64,   session,           1) \
 X(a, STATIC,   REPEATED, BYTES,    shown,             2) \
-X(a, STATIC,   SINGULAR, BOOL,     room,              3)
+X(a, STATIC,   SINGULAR, BOOL,     room,              3) \
+X(a, STATIC,   SINGULAR, BOOL,     version_only,      4)
 #define outboard_DeviceQuery_CALLBACK NULL
 #define outboard_DeviceQuery_DEFAULT NULL
 
@@ -669,13 +672,13 @@ extern const pb_msgdesc_t outboard_ProcessState_msg;
 
 /* Maximum encoded size of messages (where known) */
 #define outboard_Answer_size                     26594
-#define outboard_DeviceQuery_size                301
+#define outboard_DeviceQuery_size                303
 #define outboard_DeviceReport_size               27721
 #define outboard_DeviceRoom_size                 34
 #define outboard_DeviceState_size                339
 #define outboard_Device_size                     3054
 #define outboard_ExpectedModule_size             45
-#define outboard_Hello_size                      5468
+#define outboard_Hello_size                      5470
 #define outboard_Peer_size                       122
 #define outboard_ProcessState_size               170
 #define outboard_Queued_size                     520

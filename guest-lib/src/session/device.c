@@ -9,6 +9,7 @@
 #include "guest_calls.h"
 #include "session/device_claims.h"
 #include "setup/log.h"
+#include "setup/version.h"
 
 static struct device devices[DEVICES_MAX];
 static int count;
@@ -20,8 +21,8 @@ const struct device *device_get(int ordinal) { return &devices[ordinal]; }
 
 int device_server_version(void) { return driver_version ? driver_version : ABI_DRIVER_VERSION; }
 
-// Before attach, what this library was written against: cudart asks before cuInit. It has its
-// driver prove afterwards that it is of the version that was told, so what was told stays.
+// cudart asks before cuInit, and has its driver prove afterwards that it is of the version that was
+// told. So what was told stays, also where a session comes to be on another server.
 static _Atomic int told;
 
 int device_driver_version(void) {
@@ -33,7 +34,12 @@ int device_driver_version(void) {
 
 int device_tell_version(void) {
   int none = 0;
-  const int version = device_driver_version();
+  int version = device_driver_version();
+  // Nothing was told, and no session has begun.
+  if (!atomic_load(&told) && !driver_version) {
+    const int asked = version_of_servers();
+    if (asked && asked < version) version = asked;
+  }
   return atomic_compare_exchange_strong(&told, &none, version) ? version : none;
 }
 

@@ -14,6 +14,7 @@
 #include "setup/environment.h"
 
 _Atomic enum log_level log_level = LOG_OFF;
+__thread _Bool log_hushed;
 static _Atomic enum log_level written = LOG_OFF;
 static int log_fd = 2;
 static void (*_Atomic observed)(enum log_level, const char *, size_t);
@@ -76,7 +77,7 @@ void log_clean(char *text, size_t length) {
 }
 
 void log_write(enum log_level level, const char *format, ...) {
-  if (level > log_level) return;
+  if (level > log_level || log_hushed) return;
   // errno is the program's: a CUDA call must not change it because a log is on.
   int saved = errno;
   char line[1024];

@@ -26,6 +26,9 @@ void log_tell(void (*teller)(const char *text, size_t length));
 // and the environment, too, and must neither lead a terminal nor pass for a line of its own.
 void log_clean(char *text, size_t length);
 
+// The calling thread says nothing while it is set.
+extern __thread _Bool log_hushed;
+
 // Writes a line, cleaned.
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -53,6 +53,7 @@ export class DeviceQueries {
   /** Throws the refusal. `tenant` null: there are none here. */
   async answer(tenant: Tenant | null, hello: Hello): Promise<DeviceReport> {
     const server = this.#server;
+    if (hello.query?.versionOnly) return this.#versions();
     const facts = await this.#facts();
     const gpus = this.#gpus(facts);
     const first = facts.find((one) => one !== null);
@@ -69,6 +70,15 @@ export class DeviceQueries {
       placed: this.#placedNow(tenant, hello),
     });
     return hello.query?.room ? { ...report, room: this.#room(tenant, hello, report) } : report;
+  }
+
+  /** For a program that asks before it wants a session, which waits for no sensor. The oldest driver's. */
+  #versions(): DeviceReport {
+    const { devices } = this.#server.pool;
+    const known = devices.flatMap(({ snapshot }) => (snapshot ? [snapshot.driverVersion] : []));
+    const driverVersion = known.length > 0 ? Math.min(...known) : 0;
+    const empty = { nvidiaDriver: '', nvmlVersion: '', devices: [], processes: [] };
+    return { serverVersion: version, driverVersion, ...empty };
   }
 
   /** For `outboard doctor`: what the guest's own Hello would meet now. */
