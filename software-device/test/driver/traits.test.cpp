@@ -366,7 +366,8 @@ void names_are_read(void **) {
   assert_string_equal(read("lazy-loading=locking,lazy-loading=waiting").c_str(),
                       "lazy-loading=waiting");
   assert_non_null(strstr(read("lazy-loading=1").c_str(), "expected waiting or locking behind"));
-  for (const char *same : {"driver=12.4", "driver=12.6", "driver=12.8", "driver=13.0"})
+  for (const char *same :
+       {"driver=12.4", "driver=12.6", "driver=12.8", "driver=13.0", "driver=13.5"})
     assert_string_equal(read(same).c_str(), same);
   assert_string_equal(read("driver=12.4,-driver").c_str(), "");
   assert_string_equal(read("newer-ptx,driver=12.4").c_str(), "driver=12.4,newer-ptx");
@@ -394,7 +395,7 @@ void what_is_no_trait_is_refused(void **) {
   assert_non_null(strstr(read("reservation-hints=").c_str(), "expected ignored, low or high"));
   assert_non_null(strstr(read("reservation-hints=none").c_str(), "expected ignored, low or high"));
   for (const char *names : {"driver", "driver=", "driver=12", "driver=12.40", "driver=550"})
-    assert_non_null(strstr(read(names).c_str(), "expected 12.4, 12.6, 12.8 or 13.0"));
+    assert_non_null(strstr(read(names).c_str(), "expected 12.4, 12.6, 12.8, 13.0 or 13.5"));
   for (const char *same : {"exclusive-process=/tmp/a", "lost-gpu=/tmp/a"})
     assert_string_equal(read(same).c_str(), same);
   for (const char *names :

@@ -22,8 +22,11 @@ struct Version {
   int number;
   int ptx;
 };
-constexpr Version kDrivers[] = {
-    {"12.4", 12040, 84}, {"12.6", 12060, 85}, {"12.8", 12080, 87}, {"13.0", 13000, 90}};
+constexpr Version kDrivers[] = {{"12.4", 12040, 84},
+                                {"12.6", 12060, 85},
+                                {"12.8", 12080, 87},
+                                {"13.0", 13000, 90},
+                                {"13.5", 13050, 95}};
 
 struct Granularity {
   std::string_view text;
@@ -159,7 +162,7 @@ constexpr Trait kTraits[] = {
          if (is.bytes == traits.granularity) *value = is.text;
        return traits.granularity != kUsualGranularity;
      }},
-    {"driver", "12.4, 12.6, 12.8 or 13.0", true,
+    {"driver", "12.4, 12.6, 12.8, 13.0 or 13.5", true,
      [](Traits *traits, std::string_view value) {
        const auto *const at = std::find_if(std::begin(kDrivers), std::end(kDrivers),
                                            [&](const Version &is) { return is.text == value; });
