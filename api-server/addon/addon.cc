@@ -314,6 +314,15 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     if (!leftover.IsTypedArray()) throw Error("OB_INTERNAL", "leftover must be a Uint8Array");
     const auto bytes = leftover.As<Napi::Uint8Array>();
     options.leftover.assign(bytes.Data(), bytes.Data() + bytes.ByteLength());
+    if (const auto tls = to_optional(given.Get("tls"), "tls", to_object)) {
+      const auto part = [&](const char *name) {
+        const Napi::Value value = tls->Get(name);
+        if (!value.IsTypedArray()) throw Error("OB_INTERNAL", "tls must have Uint8Arrays");
+        const auto all = value.As<Napi::Uint8Array>();
+        return std::vector<uint8_t>(all.Data(), all.Data() + all.ByteLength());
+      };
+      options.tls = {part("state"), part("unopened")};
+    }
     if (const auto most = to_optional(given.Get("mostKernel"), "mostKernel", to_object)) {
       options.most_kernel = std::chrono::seconds(to_int(most->Get("seconds"), "seconds"));
       options.kernel_sentence = to_text(most->Get("sentence"), "sentence");

@@ -74,6 +74,8 @@ export interface SessionOffer {
   takesGranularity: boolean;
   /** Bytes that came behind the Hello. */
   leftover: Uint8Array;
+  /** Of a connection by TLS: where it is, and what has come and was not opened; null: it is none. */
+  tls: { state: Uint8Array; unopened: Uint8Array } | null;
   /** Whether copies and fills are held back and measured like kernels. */
   gated: { copies: boolean; sets: boolean };
   /** Whether what is not held back is measured. False: what it costs the device is not known. */
@@ -115,6 +117,7 @@ export const emptyOffer: SessionOffer = {
   windowSize: 0n,
   takesGranularity: true,
   leftover: new Uint8Array(),
+  tls: null,
   gated: { copies: false, sets: false },
   measured: true,
   mostKernel: null,

@@ -100,6 +100,8 @@ export interface SessionOptions {
   fd: number;
   /** Bytes already read from the socket behind the Hello. */
   leftover: Uint8Array;
+  /** Of a connection by TLS, behind the Welcome: its state (TlsNative.save) and what was not opened; null: it is none. */
+  tls: { state: Uint8Array; unopened: Uint8Array } | null;
   session: bigint;
   /** Bytes of device memory the session may map. */
   memoryLimit: bigint;

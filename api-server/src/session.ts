@@ -157,8 +157,9 @@ export class SlotSession {
   begin({ onUsed, onClosing, onArrived, onEnd }: SessionEvents) {
     const { fd } = this.#connection;
     const welcomed = process.hrtime.bigint();
+    let tls: SessionOffer['tls'] = null;
     try {
-      if (!this.#offer.arrives) writeAll(fd, this.#welcome ?? Buffer.alloc(0));
+      if (!this.#offer.arrives) tls = this.#sendWelcome(fd, this.#welcome ?? Buffer.alloc(0));
     } catch (error) {
       this.#connection.close();
       const message = `the guest did not take the Welcome: ${(error as Error).message}`;
@@ -170,6 +171,7 @@ export class SlotSession {
       this.#running = this.#native.startSession(this.#device, {
         fd,
         leftover: this.#offer.leftover,
+        tls,
         session: this.#offer.session,
         memoryLimit: this.#memoryLimit,
         pinnedLimit: this.#pinnedLimit,
@@ -196,8 +198,30 @@ export class SlotSession {
       const end: SessionEnd = { reason: 'device', message, reusable: false, modules: [] };
       queueMicrotask(() => onEnd(end, count(undefined)));
     } finally {
+      tls?.state.fill(0);
       // The executor has a duplicate. This one must go, or the guest would never see the end.
       this.#connection.close();
+    }
+  }
+
+  /** Throws where it cannot. Returns how a connection by TLS goes on behind it. */
+  #sendWelcome(fd: number, welcome: Buffer): SessionOffer['tls'] {
+    const given = this.#offer.tls;
+    if (!given) {
+      writeAll(fd, welcome);
+      return null;
+    }
+    const { tls } = this.#native;
+    const connection = tls?.restore(given.state);
+    given.state.fill(0);
+    if (!tls || !connection) throw new Error('its keys make no sense');
+    try {
+      writeAll(fd, tls.seal(connection, welcome, false));
+      const state = tls.save(connection);
+      if (!state) throw new Error('its connection by TLS has ended');
+      return { state, unopened: given.unopened };
+    } finally {
+      tls.end(connection);
     }
   }
 
@@ -260,7 +284,7 @@ export class SlotSession {
  * A few kilobytes at most, on a connection that has carried next to nothing: they fit into the
  * socket's buffer unless the guest has stopped reading altogether, which is an error (EAGAIN).
  */
-function writeAll(fd: number, bytes: Buffer) {
+function writeAll(fd: number, bytes: Uint8Array) {
   for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
 }
 

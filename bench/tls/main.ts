@@ -1,8 +1,7 @@
 // npm run bench -- tls [--quick] [--out FILE]
 //
 // What TLS costs a guest that speaks it by itself (tls://), beside one in clear and one that has an agent do it: copies,
-// a call that waits, attaching; on this machine, and copies over a link of 1 Gbit/s. In turn, with the server of one run,
-// whose front ends TLS. Prints a table and writes bench/results/tls.json.
+// a call that waits, attaching; on this machine, and copies over a link of 1 Gbit/s. In turn, with the server of one run. Prints a table and writes bench/results/tls.json.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

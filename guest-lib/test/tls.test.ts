@@ -6,11 +6,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import t, { type Test } from 'tap';
-import { authority, serverFiles } from '../../monitor/test/support/certificates.js';
+import { authority, replaceFile, serverFiles } from '../../monitor/test/support/certificates.js';
 import { Serving } from '../../monitor/test/support/serving.js';
 import { build, noPrograms, noTls } from '../../test/support/paths.js';
 import { example, native, remoted } from '../../test/support/program.js';
-import { ended, run, start } from './support/client.js';
+import { between, ended, run, start } from './support/client.js';
 import { type Change, recordRelay } from './support/records.js';
 
 const withTls = { skip: noTls };
@@ -153,6 +153,34 @@ t.test('whom a guest does not believe', withTls, async (t) => {
   await refused(t, `tls://localhost:${old}`, /does not speak TLS 1\.3/);
 });
 
+t.test("a server's certificate that is replaced, and one that has expired", withTls, async (t) => {
+  const mine = serverFiles(ours, null);
+  const [cert, key] = [String(mine.cert), String(mine.key)];
+  const serving = await Serving.start(t, [
+    ...['--servers-per-gpu', '2', '--tls-listen', '127.0.0.1:0'],
+    ...['--tls-cert', cert, '--tls-key', key],
+  ]);
+  const tls = serving.listening.find((one) => one.startsWith('tls://')) ?? '';
+  const server = tls.replace('127.0.0.1', 'localhost');
+  const shows = async (next: { cert: string | null; key: string | null }) => {
+    const from = serving.lines.length;
+    replaceFile(String(next.key), key);
+    replaceFile(String(next.cert), cert);
+    await serving.logged({ msg: 'certificates read' }, from);
+  };
+  const env = { OUTBOARD_SERVER: server, OUTBOARD_CA: ours.ca };
+  const { lines } = await between('server-dies', env, async () => {
+    const others = authority(folder, 'next');
+    await shows(serverFiles(others, null));
+    await refused(t, server, /is signed by nobody/);
+    const { lines } = await run('session', { ...env, OUTBOARD_CA: others.ca });
+    t.match(lines[0], /CUDA_SUCCESS/, 'who knows the new one comes in');
+    await shows(ours.issue('server', ['DNS:localhost'], -1));
+    await refused(t, server, /has expired: here it is/);
+  });
+  t.ok(lines.includes('cuMemcpyDtoH_v2 CUDA_SUCCESS'), 'who was there goes on');
+});
+
 t.test('a certificate that signs itself is believed where it is named', withTls, async (t) => {
   // What `openssl req -x509` makes, as docs/operating.md has it: an authority's, by what it says of itself.
   const port = await shows(t, read({ cert: ours.ca, key: path.join(folder, 'ours', 'ca.key') }));
@@ -235,8 +263,8 @@ t.test('records that a network changes, leaves out, repeats or cuts', withTls, a
     ],
     ['ended', () => [null], /the server closed it|ended early|no answer/],
   ];
-  // What the server sends before are its part of the handshake, tickets and the Welcome.
-  const LATE = 7;
+  // What the server sends before are its part of the handshake and the Welcome.
+  const LATE = 2;
   for (const [name, change, says] of ways) {
     let changed = 0;
     const relay = await recordRelay(t, port, (direction, count, record) => {

@@ -120,6 +120,8 @@ enum wire_move {
   WIRE_MOVE_EVENTS,    // struct wire_moved_event for each event that has a time
   WIRE_MOVE_RETURNED,  // numbers of calls whose return was heard of before its command, as uint64_t
   WIRE_MOVE_COUNTERS,  // the session's counters, as uint64_t
+  WIRE_MOVE_TLS,       // of a connection by TLS: its state (OUTBOARD_TLS_STATE bytes), and records
+                       // behind
   WIRE_MOVE_KINDS,
 };
 

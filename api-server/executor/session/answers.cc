@@ -19,9 +19,9 @@ wire_data data_frame(uint64_t request, uint64_t offset, size_t length) {
 
 }  // namespace
 
-Answers::Answers(int fd, Counters &counters, Reconnection &reconnection, const Trace *trace,
-                 Output *output, const std::atomic<bool> &ending)
-    : sender_(fd, counters, reconnection),
+Answers::Answers(int fd, Counters &counters, Reconnection &reconnection, Records *records,
+                 const Trace *trace, Output *output, const std::atomic<bool> &ending)
+    : sender_(fd, counters, reconnection, records),
       counters_(counters),
       trace_(trace),
       output_(output),
@@ -165,8 +165,8 @@ void Answers::arrived(uint64_t request) {
   sender_.push(WIRE_REPLY, &reply, sizeof reply);
 }
 
-void Answers::begin_anew(int unreported) {
-  sender_.begin_anew();
+void Answers::begin_anew(int unreported, Records *records) {
+  sender_.begin_anew(records);
   async_.store(unreported);
   launched();
 }

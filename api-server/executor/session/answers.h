@@ -25,9 +25,9 @@ namespace outboard {
 class Answers {
  public:
   // `ending` says whether the session is ending. All that is passed outlives this; `trace` and
-  // `output` may be null.
-  Answers(int fd, Counters &counters, Reconnection &reconnection, const Trace *trace,
-          Output *output, const std::atomic<bool> &ending);
+  // `output` may be null, and `records` where the connection is none of TLS.
+  Answers(int fd, Counters &counters, Reconnection &reconnection, Records *records,
+          const Trace *trace, Output *output, const std::atomic<bool> &ending);
   // As Sender::may_wait.
   void may_wait(std::function<bool()> may_wait) { sender_.may_wait(std::move(may_wait)); }
 
@@ -80,7 +80,7 @@ class Answers {
   // Says that it is here now, whether or not it is ending.
   void arrived(uint64_t request);
   // Goes on with the guest's connection, and with an error that no answer has had yet.
-  void begin_anew(int unreported);
+  void begin_anew(int unreported, Records *records);
   // Nothing is sent any more.
   void leave() { sender_.leave(); }
 

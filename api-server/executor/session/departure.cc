@@ -411,7 +411,20 @@ bool Departure::states() {
   return state(WIRE_MOVE_UNREAD, unread.data(), unread.size()) &&
          state(WIRE_MOVE_EVENTS, times.data(), times.size() * sizeof times[0]) &&
          state(WIRE_MOVE_RETURNED, returned.data(), returned.size() * sizeof returned[0]) &&
-         state(WIRE_MOVE_COUNTERS, counters.data(), counters.size() * sizeof counters[0]);
+         state(WIRE_MOVE_COUNTERS, counters.data(), counters.size() * sizeof counters[0]) && keys();
+}
+
+// Of a connection by TLS. From here on nothing is sent to the guest, or both processes would use
+// the same keys: all work has ended, and its leader is parked.
+bool Departure::keys() {
+  if (!s_.records_) return true;
+  std::vector<uint8_t> bytes;
+  if (!s_.records_->save(&bytes)) return refuse("the guest has ended TLS");
+  const std::span<const uint8_t> unopened = s_.records_->unopened();
+  bytes.insert(bytes.end(), unopened.begin(), unopened.end());
+  const bool sent = state(WIRE_MOVE_TLS, bytes.data(), bytes.size());
+  explicit_bzero(bytes.data(), bytes.size());
+  return sent;
 }
 
 bool Departure::commit() {

@@ -64,6 +64,7 @@ class Departure {
   bool states();
   bool state(uint32_t kind, const void *bytes, size_t size);
   bool barrier();
+  bool keys();
   bool commit();
 
   Session &s_;

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "base/error.h"
 #include "base/local_socket.h"
 #include "base/log.h"
 #include "base/session_limits.h"
@@ -144,7 +145,8 @@ std::string Session::come_to_rest() {
     pollfd guest{fd_, POLLIN, 0};
     if (!waits_for_guest() && stream_waits_.empty()) {
       poll(nullptr, 0, kLookMilliseconds);
-    } else if (receiver_.available() > 0 || poll(&guest, 1, kLookMilliseconds) > 0) {
+    } else if (receiver_.available() > 0 || receiver_.waiting() ||
+               poll(&guest, 1, kLookMilliseconds) > 0) {
       if (!next_frame() || !ThreadPool::leads()) return "the session ends";
     }
   }
@@ -279,6 +281,10 @@ bool Session::take_state(uint32_t kind, std::span<const uint8_t> bytes) {
       to = &arrival_->counters;
       most = kCounterCount * sizeof(uint64_t);
       break;
+    case WIRE_MOVE_TLS:
+      to = &arrival_->tls;
+      most = Records::kStateBytes + Records::kMostUnopened;
+      break;
     default:
       return false;
   }
@@ -304,6 +310,16 @@ void Session::arrive(const wire_MoveCommit &in_place) {
   }
   result = moved_events_.keep(times, objects);
   if (result != CUDA_SUCCESS) return refuse(result);
+  if (!arrival_->tls.empty()) {
+    const std::span<const uint8_t> all = arrival_->tls;
+    const size_t state = std::min(all.size(), Records::kStateBytes);
+    try {
+      records_ = std::make_unique<Records>(all.first(state), all.subspan(state));
+    } catch (const Error &error) {
+      return violation(error.what());
+    }
+    explicit_bzero(arrival_->tls.data(), arrival_->tls.size());
+  }
   const std::unique_ptr<Arrival> arrival = std::move(arrival_);
   {
     std::lock_guard lock(end_mutex_);
@@ -313,8 +329,8 @@ void Session::arrive(const wire_MoveCommit &in_place) {
   answers_.arrived(q.request.request);
   // From here on it is here, whatever becomes of whoever had it.
   dup2(arrival->connection, fd_);
-  receiver_.begin_anew(std::move(arrival->unread));
-  answers_.begin_anew(q.async);
+  receiver_.begin_anew(std::move(arrival->unread), records_.get());
+  answers_.begin_anew(q.async, records_.get());
   sequence_ = q.sequence;
   posted_count_ = q.posted;
   idle_owed_ = true;

@@ -40,6 +40,7 @@ struct Arrival {
   std::vector<uint8_t> events;    // wire_moved_event
   std::vector<uint8_t> returned;  // uint64_t
   std::vector<uint8_t> counters;  // uint64_t
+  std::vector<uint8_t> tls;       // of a connection by TLS
 };
 
 }  // namespace outboard

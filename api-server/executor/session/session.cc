@@ -91,9 +91,12 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       fd_(fd),
       wake_fd_(wake_fd),
       trace_(Trace::open(options.trace, id_)),
-      reconnection_(fd, options.grace),
-      receiver_(fd, options.leftover, *counters_, reconnection_),
-      answers_(fd, *counters_, reconnection_, trace_.get(), Output::installed(), ending_),
+      reconnection_(fd, options.tls ? std::chrono::milliseconds(0) : options.grace),
+      records_(options.tls ? std::make_unique<Records>(options.tls->state, options.tls->unopened)
+                           : nullptr),
+      receiver_(fd, options.leftover, *counters_, reconnection_, records_.get()),
+      answers_(fd, *counters_, reconnection_, records_.get(), trace_.get(), Output::installed(),
+               ending_),
       threads_(
           [this] {
             device_->bind();
@@ -282,6 +285,8 @@ static std::string how_it_ended(int error, bool between) {
     case EHOSTUNREACH:
     case ENETUNREACH:
       return "network lost: nothing comes from the guest's machine any more";
+    case EBADMSG:
+      return "a record of TLS was changed, cut, left out or sent twice on the way";
     default:
       return between ? "the guest closed the connection"
                      : "the connection ended in the middle of a frame";

@@ -351,6 +351,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::unique_ptr<Trace> trace_;
 
   Reconnection reconnection_;
+  std::unique_ptr<Records> records_;  // null: the connection is none of TLS
   Receiver receiver_;
   Answers answers_;
   ThreadPool threads_;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,11 @@ struct SessionEnd {
 struct SessionOptions {
   int fd = -1;                    // the connection; the session duplicates it
   std::vector<uint8_t> leftover;  // bytes that have come behind the Hello
+  // Of a connection by TLS: where it is, and what has come and was not opened (wire/records.h).
+  struct Tls {
+    std::vector<uint8_t> state, unopened;
+  };
+  std::optional<Tls> tls{};
   // The connection leads to a session in another process, which moves here: with the first byte the
   // guest's connection comes. `on_arrived` is called once it is here.
   bool arrives = false;

@@ -112,9 +112,11 @@ void Watchman::read() {
   // -1: nothing more can be taken up, only the end of the leader's command is waited for.
   if (!look(&seen)) watched[1].fd = -1;
   for (;;) {
-    if (poll(watched, 2, -1) < 0) continue;
+    // What lies in records already makes nothing readable.
+    const bool waiting = watched[1].fd == receiver_.fd() && receiver_.waiting();
+    if (poll(watched, 2, waiting ? 0 : -1) < 0) continue;
     if (watched[0].revents) return;
-    if (!watched[1].revents) continue;
+    if (!watched[1].revents && !waiting) continue;
     if (watched[1].fd == receiver_.offered_fd()) {
       // A guest that has come back goes on where it was; one that never will is the leader's.
       watched[1].fd = receiver_.resume() ? receiver_.fd() : -1;

@@ -16,8 +16,12 @@ namespace outboard {
 void Receiver::Free::operator()(uint8_t *p) const { free(p); }
 
 Receiver::Receiver(int fd, std::span<const uint8_t> leftover, Counters &counters,
-                   Reconnection &reconnection)
-    : fd_(fd), reconnection_(reconnection), received_(leftover.size()), counters_(counters) {
+                   Reconnection &reconnection, Records *records)
+    : fd_(fd),
+      reconnection_(reconnection),
+      records_(records),
+      received_(leftover.size()),
+      counters_(counters) {
   if (leftover.size() > kSize) {
     throw Error("OB_INTERNAL", "more bytes arrived before the session than a guest may send");
   }
@@ -70,15 +74,26 @@ void Receiver::make_room(size_t need) {
   }
 }
 
+// Of the connection's bytes, in the clear.
+ssize_t Receiver::take(const iovec *parts, int count, int flags) {
+  if (records_) return records_->receive(fd_, parts, count, flags);
+  if (count == 1) return recv(fd_, parts->iov_base, parts->iov_len, flags);
+  msghdr message{};
+  message.msg_iov = const_cast<iovec *>(parts);
+  message.msg_iovlen = static_cast<size_t>(count);
+  return recvmsg(fd_, &message, flags);
+}
+
 bool Receiver::receive(int flags) {
   const size_t space = std::min(kSize - tail_, space_);
   if (!spilled_.empty()) [[unlikely]] {
     tail_ += take_spilled(buffer_.get() + tail_, space);
     return true;
   }
+  const iovec part{buffer_.get() + tail_, space};
   ssize_t got;
   do {
-    got = recv(fd_, buffer_.get() + tail_, space, flags);
+    got = take(&part, 1, flags);
   } while (flags & MSG_DONTWAIT ? got < 0 && errno == EINTR : goes_on(got));
   if (got == 0) errno = ENOTCONN;
   if (got <= 0) return false;
@@ -126,9 +141,10 @@ bool Receiver::read_ahead() {
   const size_t before = spilled_.size();
   if (!has_room()) return false;
   spilled_.resize(before + kSize);
+  const iovec part{spilled_.data() + before, kSize};
   ssize_t got;
   do {
-    got = recv(fd_, spilled_.data() + before, kSize, MSG_DONTWAIT);
+    got = take(&part, 1, MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR);
   const bool none = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
   spilled_.resize(before + (got > 0 ? static_cast<size_t>(got) : 0));
@@ -150,10 +166,15 @@ bool Receiver::look_ahead(size_t offset, void *to, size_t size) const {
 std::vector<uint8_t> Receiver::unread() const {
   std::vector<uint8_t> bytes(data(), data() + available());
   bytes.insert(bytes.end(), spilled_.begin() + static_cast<ptrdiff_t>(unspilled_), spilled_.end());
+  if (records_) {
+    const std::span<const uint8_t> opened = records_->opened();
+    bytes.insert(bytes.end(), opened.begin(), opened.end());
+  }
   return bytes;
 }
 
-void Receiver::begin_anew(std::vector<uint8_t> received) {
+void Receiver::begin_anew(std::vector<uint8_t> received, Records *records) {
+  records_ = records;
   head_ = 0;
   tail_ = std::min(received.size(), kSize);
   memcpy(buffer_.get(), received.data(), tail_);
@@ -186,11 +207,8 @@ bool Receiver::payload(void *to, size_t length, size_t padded) {
   }
   const size_t beyond = length >= kLargePayload ? kAfterBulk : kSize;
   while (left > 0) {
-    iovec parts[2] = {{at, left}, {buffer_.get(), beyond}};
-    msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = 2;
-    const ssize_t got = recvmsg(fd_, &message, 0);
+    const iovec parts[2] = {{at, left}, {buffer_.get(), beyond}};
+    const ssize_t got = take(parts, 2, 0);
     if (goes_on(got)) continue;
     if (got == 0) errno = ENOTCONN;
     if (got <= 0) return false;

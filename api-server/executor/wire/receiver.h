@@ -2,6 +2,8 @@
 // straight to where it is wanted. Used by one thread at a time, the session's leader.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -13,16 +15,18 @@
 #include "base/session_limits.h"
 #include "silence.h"
 #include "wire/reconnection.h"
+#include "wire/records.h"
 
 namespace outboard {
 
 class Receiver {
  public:
   // `leftover` are bytes that arrived before the session began; they come first. `fd` stays the
-  // caller's, as is `reconnection`, which says what becomes of a connection that is cut. Throws
-  // Error when they are more than the buffer holds.
+  // caller's, as is `reconnection`, which says what becomes of a connection that is cut, and
+  // `records`, of a connection by TLS; null: it is none. Throws Error when they are more than the
+  // buffer holds.
   Receiver(int fd, std::span<const uint8_t> leftover, Counters &counters,
-           Reconnection &reconnection);
+           Reconnection &reconnection, Records *records = nullptr);
 
   // What has arrived and not been consumed; 8-byte aligned in memory.
   const uint8_t *data() const { return buffer_.get() + head_; }
@@ -45,6 +49,8 @@ class Receiver {
   // Takes up what has arrived and moves nothing of what is there. False when there is no more room
   // or no more to come.
   bool read_ahead();
+  // Whether more has come than the descriptor tells of: in records that were not opened.
+  bool waiting() const { return records_ && records_->waiting(); }
   bool has_room() const { return spilled_.size() < session_limits.read_ahead_bytes; }
   // Bytes from `offset` behind what has been consumed; false when they are not there yet.
   bool look_ahead(size_t offset, void *to, size_t size) const;
@@ -56,7 +62,7 @@ class Receiver {
   std::vector<uint8_t> unread() const;
   // Goes on with another connection, which lies under the same descriptor now: these bytes of it
   // have been received already.
-  void begin_anew(std::vector<uint8_t> received);
+  void begin_anew(std::vector<uint8_t> received, Records *records);
   int fd() const { return fd_; }
   // For who reads ahead, when there was no more to come: readable when read_ahead may find more
   // after all, if resume() is true then. -1: there is never more.
@@ -73,6 +79,7 @@ class Receiver {
 
  private:
   bool receive(int flags);
+  ssize_t take(const iovec *parts, int count, int flags);
   void wait_shortly();
   bool goes_on(ssize_t got);
   void arrived(ssize_t got);
@@ -91,6 +98,7 @@ class Receiver {
 
   int fd_;
   Reconnection &reconnection_;
+  Records *records_;
   uint64_t received_;  // bytes of the stream
   const int limit_ms_ = silence_limit_ms();
   silence silence_{};

@@ -14,8 +14,8 @@
 
 namespace outboard {
 
-Sender::Sender(int fd, Counters &counters, Reconnection &reconnection)
-    : fd_(fd), counters_(counters), reconnection_(reconnection) {
+Sender::Sender(int fd, Counters &counters, Reconnection &reconnection, Records *records)
+    : fd_(fd), counters_(counters), reconnection_(reconnection), records_(records) {
   wait_shortly();
   if (!reconnection_.resumes()) return;
   if (!kept_begin(&kept_)) throw std::bad_alloc();
@@ -31,8 +31,9 @@ void Sender::wait_shortly() {
   setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-void Sender::begin_anew() {
+void Sender::begin_anew(Records *records) {
   std::lock_guard lock(mutex_);
+  records_ = records;
   broken_ = false;
   silence_ = {};
   wait_shortly();
@@ -52,7 +53,7 @@ bool Sender::send(iovec *parts, int count, int descriptor) {
     await_room(lock);
     if (cut_) return keep_for_later(parts, count);
   }
-  if (send_rest(parts, count, descriptor)) return true;
+  if (records_ ? send_sealed(parts, count) : send_rest(parts, count, descriptor)) return true;
   if (reconnection_.resumes() && !reconnection_.given_up()) {
     cut_ = true;
     cut_at_ = kept_.sent;
@@ -67,6 +68,16 @@ bool Sender::send(iovec *parts, int count, int descriptor) {
 bool Sender::goes_on() const {
   if (errno == EINTR) return true;
   return (errno == EAGAIN || errno == EWOULDBLOCK) && !hurried_.load(std::memory_order_relaxed);
+}
+
+// A descriptor never goes along: that takes a Unix socket, and TLS comes over none.
+bool Sender::send_sealed(iovec *parts, int count) {
+  for (int i = 0; i < count; i++) count_alone(counters_.bytes_out, parts[i].iov_len);
+  while (count > 0) {
+    const std::span<const uint8_t> sealed = records_->seal(parts, count);
+    if (sealed.empty() || !send_again(sealed.data(), sealed.size())) return false;
+  }
+  return true;
 }
 
 // `parts` and `count` are what is left of them.
@@ -123,7 +134,7 @@ void Sender::await_room(std::unique_lock<std::mutex> &lock) {
     restarted_.wait_for(lock, kLook);
 }
 
-// What was counted before.
+// What was counted before, or is sealed.
 bool Sender::send_again(const uint8_t *at, size_t size) {
   while (size > 0) {
     const ssize_t sent = ::send(fd_, at, size, MSG_NOSIGNAL);

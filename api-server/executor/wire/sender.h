@@ -18,14 +18,16 @@
 #include "silence.h"
 #include "wire.h"
 #include "wire/reconnection.h"
+#include "wire/records.h"
 
 namespace outboard {
 
 class Sender {
  public:
   // `reconnection` says what becomes of a connection that is cut, and outlives this. Where a guest
-  // may come back, what is sent is kept, and counts as sent while it is away.
-  Sender(int fd, Counters &counters, Reconnection &reconnection);
+  // may come back, what is sent is kept, and counts as sent while it is away. `records` is of a
+  // connection by TLS, on which no guest comes back; null: it is none.
+  Sender(int fd, Counters &counters, Reconnection &reconnection, Records *records);
   ~Sender();
   Sender(const Sender &) = delete;
   Sender &operator=(const Sender &) = delete;
@@ -44,7 +46,7 @@ class Sender {
             size_t length = 0);
 
   // Goes on with another connection, which lies under the same descriptor now.
-  void begin_anew();
+  void begin_anew(Records *records);
   // Says that the connection is another process's: nothing is sent any more.
   void leave();
 
@@ -53,6 +55,7 @@ class Sender {
 
  private:
   void wait_shortly();
+  bool send_sealed(iovec *parts, int count);
   bool send_rest(iovec *&parts, int &count, int descriptor);
   bool goes_on() const;
   void keep(const iovec *parts, int count, size_t size);
@@ -66,6 +69,7 @@ class Sender {
   silence silence_{};
   Counters &counters_;
   Reconnection &reconnection_;
+  Records *records_;
   std::function<bool()> may_wait_ = [] { return false; };
   std::mutex mutex_;
   bool broken_ = false;

@@ -1,6 +1,5 @@
 // One connection while it is the monitor's: reads the Hello, waits in the queue, is refused or
 // handed over to an API server process.
-import type { Socket } from 'node:net';
 import {
   type DeviceReport,
   encodeAnswer,
@@ -13,7 +12,8 @@ import type { Log } from '../base/log.js';
 import type { LimitedLog } from '../network/limited-log.js';
 import { addressOf } from '../network/strangers.js';
 import type { CertificateIdentity } from '../tenants/tenants.js';
-import type { FrontPeer } from '../tls/front.js';
+import type { FrontPeer, GuestSocket } from '../tls/front.js';
+import { SealedSocket, type SealedState } from '../tls/sealed-socket.js';
 import { HelloReader } from './hello.js';
 
 export interface ClientEvents {
@@ -26,6 +26,8 @@ export interface ClientEvents {
 export interface DetachedConnection {
   handle: SocketHandle;
   leftover: Buffer;
+  /** Of a guest that speaks TLS: what is needed to go on; null: it does not. */
+  tls: SealedState | null;
 }
 
 /** How long, and for how many bytes, a refused client may go on sending what nobody wants. */
@@ -40,7 +42,7 @@ export class Client {
   /** Of the guest, verified; null: it came without one. */
   readonly certificate: CertificateIdentity | null;
   #stage: 'hello' | 'waiting' | 'detached' | 'over' = 'hello';
-  readonly #socket: Socket;
+  readonly #socket: GuestSocket;
   readonly #log: Log;
   readonly #limitedLog: LimitedLog;
   readonly #events: ClientEvents;
@@ -52,7 +54,7 @@ export class Client {
   #unwanted = 0;
 
   constructor(
-    socket: Socket,
+    socket: GuestSocket,
     { peer, certificate }: FrontPeer,
     helloSeconds: number,
     log: Log,
@@ -80,6 +82,15 @@ export class Client {
 
   get stage() {
     return this.#stage;
+  }
+
+  /** Whether its connection is one of TLS, which is handed over with its keys. */
+  get sealed() {
+    return this.#socket instanceof SealedSocket;
+  }
+
+  get #handle() {
+    return handleOf(this.#socket instanceof SealedSocket ? this.#socket.raw : this.#socket);
   }
 
   #read(chunk: Buffer) {
@@ -180,7 +191,6 @@ export class Client {
     this.#stage = 'over';
     clearTimeout(this.#timer);
     this.#socket.end(answer);
-    this.#socket.setTimeout(0);
     const timer = setTimeout(() => this.#socket.destroy(), lingerSeconds * 1000);
     timer.unref();
     this.#socket.once('close', () => clearTimeout(timer));
@@ -191,19 +201,24 @@ export class Client {
    * what was sent.
    */
   detach(): DetachedConnection | null {
-    const handle = handleOf(this.#socket);
+    const handle = this.#handle;
     if (this.#stage !== 'waiting' || !handle || this.#socket.writableLength > 0) return null;
     // Data is consumed as it arrives ('data' listener), so nothing lies in the stream's own buffer.
     handle.readStop();
+    let tls: SealedState | null = null;
+    if (this.#socket instanceof SealedSocket) {
+      tls = this.#socket.save();
+      if (!tls) return null;
+    }
     this.#stage = 'detached';
-    return { handle, leftover: this.#leftover };
+    return { handle, leftover: this.#leftover, tls };
   }
 
   /** The offer was not taken. */
   takeBack() {
     if (this.#stage !== 'detached') return;
     this.#stage = 'waiting';
-    handleOf(this.#socket)?.readStart();
+    this.#handle?.readStart();
   }
 
   /** The other process has the connection: this one closes its own descriptor, and the guest notices nothing. */

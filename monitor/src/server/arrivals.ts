@@ -1,6 +1,5 @@
 // Who comes: a connection is a stranger's until its Hello was read. Then its guest is refused, is told what it
 // has asked for, or comes for a session: as a visitor that is served at once or waits.
-import type { Socket } from 'node:net';
 import type { Hello } from '../../../api-server/src/control.js';
 import type { PlacementParameters } from '../../policies/placement.js';
 import type { ServerState } from '../../policies/state.js';
@@ -17,7 +16,7 @@ import type { Running } from '../sessions/running.js';
 import type { Turns } from '../sessions/turns.js';
 import type { Pool } from '../slots/pool.js';
 import type { Tenant, Tenants } from '../tenants/tenants.js';
-import type { FrontPeer } from '../tls/front.js';
+import type { FrontPeer, GuestSocket } from '../tls/front.js';
 import type { DeviceQueries } from './device-queries.js';
 
 export interface ArrivalsOptions extends QueueMost {
@@ -59,7 +58,7 @@ export class Arrivals {
    * Takes a connection. `from`: where it comes from, and what the TLS front knows of a guest that came
    * through it.
    */
-  accept(socket: Socket, from: FrontPeer) {
+  accept(socket: GuestSocket, from: FrontPeer) {
     const stranger = this.#strangers.enter(addressOf(from.peer));
     if (stranger === 'full') {
       socket.destroy();

@@ -119,6 +119,7 @@ export class Mover {
       arrives: true,
       expected: [],
       leftover: new Uint8Array(),
+      tls: null,
       windowBases: [base],
       windowSize: size,
       tickets: [],

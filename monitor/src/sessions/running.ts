@@ -123,6 +123,7 @@ export class Running {
       windowSize,
       takesGranularity,
       leftover: detached.leftover,
+      tls: detached.tls,
       gated: this.#options.gated,
       measured: session.measured,
       mostKernel: this.#mostKernel(visitor.request.tenant),
@@ -139,6 +140,8 @@ export class Running {
       arrives: false,
     };
     slot.offer(session.offer, detached.handle);
+    // Whoever has it can read what is sent.
+    session.offer.tls = null;
     session.log.debug('offered');
   }
 
@@ -170,9 +173,10 @@ export class Running {
   }
 
   /** A program with several GPUs ends with any of its connections. */
-  #comeback({ hello }: Visitor, { group }: Seat) {
+  #comeback({ hello, client }: Visitor, { group }: Seat) {
     const seconds = this.#options.graceDisconnectedSeconds;
-    if (seconds === 0 || !hello.resumes || group.gpus.length > 1) return null;
+    // What is sent again would have to be sealed again.
+    if (client.sealed || seconds === 0 || !hello.resumes || group.gpus.length > 1) return null;
     return { secret: randomBytes(resumeSecretBytes), seconds, epoch: 0 };
   }
 
@@ -198,6 +202,7 @@ export class Running {
     // What a guest sends before it was answered is none of the stream.
     const taken =
       detached.leftover.length === 0 &&
+      !detached.tls &&
       session.slot.resume({ type: 'resume', session: id, epoch, received }, detached.handle);
     const { peer } = client;
     const fields = { session: session.id, peer, epoch, taken };

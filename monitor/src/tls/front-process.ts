@@ -1,10 +1,17 @@
-// The TLS front: a process of its own between the monitor and guests outside this machine, so that the
-// monitor is never held up by decrypting and passing on bytes. Its parent, front.ts, tells it what to do;
-// it ends with its parent.
-import { Socket } from 'node:net';
-import { createServer, type TLSSocket } from 'node:tls';
+// The TLS front: a process of its own between the monitor and guests outside this machine, so that the monitor is never
+// held up by handshakes. What comes behind one is not its business: the monitor gets the guest's socket and keys. Only
+// where the addon was built without TLS (tls/) does it decrypt and pass on every byte. Its parent, front.ts, tells it
+// what to do; it ends with its parent.
+import { X509Certificate } from 'node:crypto';
+import { createServer, type Server, Socket } from 'node:net';
+import { createServer as createRelaying, type TLSSocket } from 'node:tls';
 import { encodeAnswer } from '../../../api-server/src/control.js';
-import { loadNative } from '../../../api-server/src/native.js';
+import {
+  loadNative,
+  type Native,
+  type TlsNative,
+  type TlsServer,
+} from '../../../api-server/src/native.js';
 import { handleOf } from '../../../api-server/src/socket-handle.js';
 import { OutboardError } from '../base/errors.js';
 import { FileWatch } from '../base/file-watch.js';
@@ -14,14 +21,8 @@ import { relay, relayOptions } from '../network/relay.js';
 import { addressOf, Strangers, type StrangersMost } from '../network/strangers.js';
 import { formatAddress } from '../options/values.js';
 import type { CertificateIdentity } from '../tenants/tenants.js';
-import {
-  certificateProblem,
-  filesOf,
-  peerIdentity,
-  readTls,
-  type TlsFiles,
-  tlsReason,
-} from './tls.js';
+import { type Shaken, Shaking, whyRefused } from './shaking.js';
+import { certificateProblem, filesOf, namesIn, readTls, type TlsFiles, tlsReason } from './tls.js';
 
 export type Clients = 'none' | 'ask' | 'require';
 
@@ -42,6 +43,14 @@ export interface FrontStart {
   strangers: StrangersMost;
   /** Where executor.node is. */
   build: string;
+  /** Whether every byte is passed on, although the addon could hand over keys. */
+  relays: boolean;
+}
+
+/** A connection by TLS (SealedState), in base64. */
+export interface SealedText {
+  state: string;
+  unopened: string;
 }
 
 /** Of a guest that cannot be passed on. */
@@ -52,8 +61,8 @@ export type ToFront = FrontStart | { type: 'close' };
 export type FromFront =
   | { type: 'listening'; port: number }
   | { type: 'failed'; code: string; message: string }
-  /** Comes with the monitor's end of a connection to this guest. */
-  | { type: 'guest'; from: FrontPeer }
+  /** Comes with the guest's socket and what is needed to read it; `sealed` null: with the end of a relay's. */
+  | { type: 'guest'; from: FrontPeer; sealed: SealedText | null }
   | { type: 'log'; level: 'info' | 'warn' | 'error' | 'debug'; fields: object; text: string };
 
 function tell(message: FromFront) {
@@ -69,71 +78,16 @@ const limitedLog = new LimitedLog({
   warn: (fields, text) => log('warn', fields, text),
 });
 
-function start({ host, port, files, clients, helloSeconds, ...front }: FrontStart) {
-  const { strangers: most, build } = front;
+function start(options: FrontStart) {
+  const { host, port, files, strangers: most, build } = options;
   const native = loadNative(build);
-  const server = createServer(
-    {
-      ...readTls(files),
-      requestCert: clients !== 'none',
-      // The certificate is judged below, where a guest that is refused can be told why.
-      rejectUnauthorized: false,
-      handshakeTimeout: helloSeconds * 1000,
-      ...relayOptions,
-      noDelay: true,
-      keepAlive: true,
-      keepAliveInitialDelay: 30_000,
-      // Sessions are not resumed, so that each certificate is verified against the authorities of today.
-      sessionTimeout: 0,
-    },
-    (guest) => {
-      handshakes.get(`${guest.remoteAddress} ${guest.remotePort}`)?.();
-      const peer = peerOf(guest);
-      guest.on('error', (error) => log('debug', { peer, reason: tlsReason(error) }, 'TLS failed'));
-      const refusal = judge(guest, clients);
-      if (refusal) {
-        const { code, message } = refusal;
-        limitedLog.write('warn', addressOf(peer), { peer, code }, message);
-        refuse(guest, refusal);
-        return;
-      }
-      const certificate = clients === 'none' ? null : peerIdentity(guest);
-      admit(guest, { peer, certificate });
-    },
-  );
-
-  function admit(guest: TLSSocket, from: FrontPeer) {
-    try {
-      pass(guest, from);
-    } catch (error) {
-      // Descriptors have run out: those who are here already keep what they have.
-      log(
-        'error',
-        { peer: from.peer, remedy },
-        `a guest is sent away: ${(error as Error).message}`,
-      );
-      guest.destroy();
-    }
-  }
-
-  function pass(guest: TLSSocket, from: FrontPeer) {
-    // No address that others of this machine could find, take or crowd.
-    const { here, there } = native.socketPair('bytes');
-    const theirs = new Socket({ fd: there });
-    // The first byte is the monitor's to read.
-    handleOf(theirs)?.readStop();
-    const message: FromFront = { type: 'guest', from };
-    process.send?.(message, theirs, (error) => {
-      if (error) guest.destroy();
-    });
-    relay(guest, new Socket({ fd: here, ...relayOptions }));
-  }
+  const accepting = handingOver(options, native) ?? relaying(options, native);
+  const { server } = accepting;
 
   // Called before TLS's own listener. One connection too many cannot be told so: that would take a handshake.
   const strangers = new Strangers(most);
-  const handshakes = new Map<string, () => void>();
-  server.prependListener('connection', (socket) => {
-    const { remoteAddress, remotePort } = socket;
+  server.prependListener('connection', (socket: Socket) => {
+    const { remoteAddress } = socket;
     const stranger = strangers.enter(remoteAddress ?? '?');
     if (stranger === 'full' || remoteAddress === undefined) return socket.destroy();
     if (stranger.refusal) {
@@ -142,26 +96,13 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
       stranger.leave();
       return socket.destroy();
     }
-    const peer = `${remoteAddress} ${remotePort}`;
-    const leave = () => {
-      stranger.leave();
-      handshakes.delete(peer);
-    };
-    handshakes.set(peer, leave);
-    return socket.once('close', leave);
+    known.set(socket, () => stranger.leave());
+    return socket.once('close', () => stranger.leave());
   });
 
-  // What is no TLS, or no TLS 1.3, or has no certificate to show.
-  server.on('tlsClientError', (error, socket) => {
-    const peer = peerOf(socket);
-    const fields = { peer, reason: tlsReason(error) };
-    limitedLog.write('info', addressOf(peer), fields, 'no TLS connection came about');
-    // Node leaves the connection open, even when the time for the handshake is over.
-    socket.destroy();
-  });
   const reload = () => {
     try {
-      server.setSecureContext(readTls(files));
+      accepting.reload();
       log('info', {}, 'certificates read');
     } catch (error) {
       const { message } = error as Error;
@@ -186,8 +127,218 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
   };
 }
 
+/** Says that one is no stranger any more. */
+const known = new WeakMap<Socket, () => void>();
+
+/** What accepts guests, and takes up other certificates. */
+interface Accepting {
+  server: Server;
+  /** Throws where they are none. */
+  reload(): void;
+}
+
+const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 30_000 };
+
+function notTls(peer: string, reason: string) {
+  limitedLog.write('info', addressOf(peer), { peer, reason }, 'no TLS connection came about');
+}
+
+function turnAway(peer: string, { code, message }: OutboardError) {
+  limitedLog.write('warn', addressOf(peer), { peer, code }, message);
+}
+
+/** Descriptors have run out: those who are here already keep what they have. */
+function sendAway(peer: string, error: unknown) {
+  log('error', { peer, remedy }, `a guest is sent away: ${(error as Error).message}`);
+}
+
+/** Bytes that are left unread would have TCP reset the connection, and the answer be lost. */
+function readOn(socket: Socket) {
+  socket.resume();
+  const timer = setTimeout(() => socket.destroy(), 2000);
+  socket.once('close', () => clearTimeout(timer));
+}
+
+// ---- handing over ------------------------------------------------------------------------------
+
+/** Null where the addon cannot, which the log is told. */
+function handingOver(options: FrontStart, { tls }: Native): Accepting | null {
+  const { files, clients, helloSeconds, relays } = options;
+  if (relays) return null;
+  if (!tls) {
+    log('info', {}, 'TLS is relayed: this build has no TLS of its own (cargo was not there)');
+    return null;
+  }
+  let current: Certificates;
+  try {
+    current = certificates(tls, files, clients);
+  } catch (error) {
+    if (error instanceof OutboardError) throw error;
+    log('warn', {}, `TLS is relayed, which costs rate: ${(error as Error).message}`);
+    return null;
+  }
+  const server = createServer({ ...socketOptions, allowHalfOpen: true }, (socket) => {
+    const { server: shown, authorities } = current;
+    const peer = peerOf(socket);
+    if (socket.destroyed) return;
+    new Shaking(socket, tls, shown, helloSeconds, {
+      onFailed: (reason) => notTls(peer, reason),
+      onShaken: (shaken) => {
+        known.get(socket)?.();
+        const judged = judge(tls, shaken, clients, authorities);
+        if (judged instanceof OutboardError) {
+          turnAway(peer, judged);
+          const answer = encodeAnswer({ refusal: judged.refusal });
+          socket.end(tls.seal(shaken.connection, answer, true));
+          handleOf(socket)?.readStart();
+          readOn(socket);
+        } else handOver(tls, socket, shaken, { peer, certificate: judged });
+        tls.end(shaken.connection);
+      },
+    });
+  });
+  return {
+    server,
+    reload: () => {
+      current = certificates(tls, files, clients);
+    },
+  };
+}
+
+interface Certificates {
+  server: TlsServer;
+  /** In PEM; null: nobody is asked. */
+  authorities: Buffer | null;
+}
+
+/** Throws OB_TLS_FILES, and any other Error where the addon does not know what there is. */
+function certificates(tls: TlsNative, files: TlsFiles, clients: Clients): Certificates {
+  const { cert, key, ca } = readTls(files) as Record<'cert' | 'key' | 'ca', Buffer | undefined>;
+  if (!cert || !key)
+    throw new OutboardError('OB_TLS_FILES', 'a certificate and its key are needed');
+  const authorities = clients === 'none' ? null : (ca ?? null);
+  const server = tls.server({ cert, key, ca: authorities });
+  if (typeof server !== 'number') return { server, authorities };
+  throw new Error(
+    `${files.cert} and ${files.key} are of a kind that is not known here (${server}): take RSA of 2048 bits or more, P-256, P-384 or Ed25519`,
+  );
+}
+
+/** Who a guest is, or its refusal. */
+function judge(
+  tls: TlsNative,
+  { connection }: Shaken,
+  clients: Clients,
+  authorities: Buffer | null,
+): CertificateIdentity | null | OutboardError {
+  if (clients === 'none' || !authorities) return null;
+  const shown = tls.shown(connection);
+  if (!shown) return clients === 'require' ? new OutboardError('OB_CERTIFICATE_MISSING') : null;
+  try {
+    const certificate = new X509Certificate(shown.certificate);
+    const why = whyRefused({ certificate, judgement: shown.judgement }, authorities);
+    return why === null
+      ? namesIn(certificate.toLegacyObject())
+      : new OutboardError('OB_CERTIFICATE_REFUSED', why);
+  } catch (error) {
+    return new OutboardError('OB_CERTIFICATE_REFUSED', printable(tlsReason(error), 100));
+  }
+}
+
+function handOver(
+  tls: TlsNative,
+  socket: Socket,
+  { connection, unopened }: Shaken,
+  from: FrontPeer,
+) {
+  const state = tls.save(connection);
+  // What was sent must have left, as nobody here sends it any more.
+  if (!state || socket.writableLength > 0 || !process.connected) {
+    socket.destroy();
+    return;
+  }
+  const text = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64');
+  const sealed = { state: text(state), unopened: text(unopened) };
+  const message: FromFront = { type: 'guest', from, sealed };
+  // Else Node would ask the monitor about it for as long as it is open there.
+  Reflect.set(socket, 'server', null);
+  process.send?.(message, socket, (error) => {
+    if (error) sendAway(from.peer, error);
+    // What is left of it here.
+    socket.destroy();
+  });
+}
+
+// ---- relaying ----------------------------------------------------------------------------------
+
+function relaying(options: FrontStart, native: Native): Accepting {
+  const { files, clients, helloSeconds } = options;
+  const server = createRelaying(
+    {
+      ...readTls(files),
+      requestCert: clients !== 'none',
+      // The certificate is judged below, where a guest that is refused can be told why.
+      rejectUnauthorized: false,
+      handshakeTimeout: helloSeconds * 1000,
+      ...relayOptions,
+      ...socketOptions,
+      // Sessions are not resumed, so that each certificate is verified against the authorities of today.
+      sessionTimeout: 0,
+    },
+    (guest) => {
+      handshakes.get(`${guest.remoteAddress} ${guest.remotePort}`)?.();
+      const peer = peerOf(guest);
+      guest.on('error', (error) => log('debug', { peer, reason: tlsReason(error) }, 'TLS failed'));
+      const refusal = judgeRelayed(guest, clients);
+      if (refusal) {
+        turnAway(peer, refusal);
+        guest.end(encodeAnswer({ refusal: refusal.refusal }));
+        return readOn(guest);
+      }
+      const certificate = clients === 'none' ? null : namesIn(guest.getPeerCertificate());
+      try {
+        pass(guest, { peer, certificate });
+      } catch (error) {
+        sendAway(peer, error);
+        guest.destroy();
+      }
+    },
+  );
+
+  function pass(guest: TLSSocket, from: FrontPeer) {
+    // No address that others of this machine could find, take or crowd.
+    const { here, there } = native.socketPair('bytes');
+    const theirs = new Socket({ fd: there });
+    // The first byte is the monitor's to read.
+    handleOf(theirs)?.readStop();
+    const message: FromFront = { type: 'guest', from, sealed: null };
+    process.send?.(message, theirs, (error) => {
+      if (error) guest.destroy();
+    });
+    relay(guest, new Socket({ fd: here, ...relayOptions }));
+  }
+
+  const handshakes = new Map<string, () => void>();
+  server.prependListener('connection', (socket: Socket) => {
+    const peer = `${socket.remoteAddress} ${socket.remotePort}`;
+    handshakes.set(peer, () => {
+      known.get(socket)?.();
+      handshakes.delete(peer);
+    });
+    socket.once('close', () => handshakes.delete(peer));
+  });
+
+  // What is no TLS, or no TLS 1.3, or has no certificate to show.
+  server.on('tlsClientError', (error, socket) => {
+    notTls(peerOf(socket), tlsReason(error));
+    // Node leaves the connection open, even when the time for the handshake is over.
+    socket.destroy();
+  });
+  return { server, reload: () => server.setSecureContext(readTls(files)) };
+}
+
 /** The refusal of this certificate; null: the guest may come in. */
-function judge(guest: TLSSocket, clients: Clients): OutboardError | null {
+function judgeRelayed(guest: TLSSocket, clients: Clients): OutboardError | null {
   if (clients === 'none') return null;
   if (!guest.getPeerX509Certificate()) {
     return clients === 'require' ? new OutboardError('OB_CERTIFICATE_MISSING') : null;
@@ -197,15 +348,7 @@ function judge(guest: TLSSocket, clients: Clients): OutboardError | null {
   return new OutboardError('OB_CERTIFICATE_REFUSED', reason);
 }
 
-/** Reads on for a while: if bytes were left unread, TCP would reset the connection, and the answer be lost. */
-function refuse(guest: TLSSocket, error: OutboardError) {
-  guest.end(encodeAnswer({ refusal: error.refusal }));
-  guest.resume();
-  const timer = setTimeout(() => guest.destroy(), 2000);
-  guest.once('close', () => clearTimeout(timer));
-}
-
-function peerOf({ remoteAddress, remotePort }: TLSSocket): string {
+function peerOf({ remoteAddress, remotePort }: Socket): string {
   return formatAddress({ host: remoteAddress ?? '?', port: remotePort ?? 0 });
 }
 

@@ -4,12 +4,14 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import path from 'node:path';
+import { loadNative, type TlsNative } from '../../../api-server/src/native.js';
 import { programs } from '../../../bin/paths.mjs';
 import { OutboardError } from '../base/errors.js';
 import type { Log } from '../base/log.js';
 import type { StrangersMost } from '../network/strangers.js';
 import { type Address, formatAddress } from '../options/values.js';
-import type { Clients, FromFront, FrontPeer, ToFront } from './front-process.js';
+import type { Clients, FromFront, FrontPeer, SealedText, ToFront } from './front-process.js';
+import { SealedSocket } from './sealed-socket.js';
 import { readTls, type TlsFiles } from './tls.js';
 
 export type { Clients, FrontPeer } from './front-process.js';
@@ -25,7 +27,12 @@ export interface TlsFrontOptions {
   helloSeconds: number;
   /** How many connections there may be that have not made their handshake. */
   strangers: StrangersMost;
+  /** Whether every byte is passed on by the front, although the addon could hand over keys. Absent: no. */
+  relays?: boolean;
 }
+
+/** A guest's connection, in the clear for who reads it here. */
+export type GuestSocket = Socket | SealedSocket;
 
 /** Throws OB_TLS_FILES where no front can start with these. */
 export function requireTlsFiles(files: TlsFiles, clients: Clients) {
@@ -44,7 +51,8 @@ const restartSeconds = 1;
 export class TlsFront {
   readonly #options: TlsFrontOptions;
   readonly #log: Log;
-  readonly #accept: (socket: Socket, from: FrontPeer) => void;
+  readonly #accept: (socket: GuestSocket, from: FrontPeer) => void;
+  readonly #tls: TlsNative | null;
   #port: number;
   #child: ChildProcess | undefined;
   #restart: NodeJS.Timeout | undefined;
@@ -57,8 +65,9 @@ export class TlsFront {
   constructor(
     options: TlsFrontOptions,
     log: Log,
-    accept: (socket: Socket, from: FrontPeer) => void,
+    accept: (socket: GuestSocket, from: FrontPeer) => void,
   ) {
+    this.#tls = loadNative(options.build).tls;
     this.#options = options;
     this.#log = log;
     this.#accept = accept;
@@ -79,7 +88,7 @@ export class TlsFront {
     throw new OutboardError('OB_LISTEN', formatAddress(listen), said.message);
   }
 
-  /** Takes nobody new; resolves when the last connection through it has ended. */
+  /** Takes nobody new; resolves when the last connection that it passes on has ended. */
   async close() {
     this.#closing = true;
     clearTimeout(this.#restart);
@@ -99,7 +108,15 @@ export class TlsFront {
 
   /** Resolves with the first message that says whether it listens. */
   #spawn(): Promise<Exclude<FromFront, { type: 'log' | 'guest' }>> {
-    const { build, files, clients, helloSeconds, strangers, listen } = this.#options;
+    const {
+      build,
+      files,
+      clients,
+      helloSeconds,
+      strangers,
+      listen,
+      relays = false,
+    } = this.#options;
     let child: ChildProcess;
     try {
       child = fork(program, { stdio: ['ignore', 2, 2, 'ipc'] });
@@ -116,13 +133,14 @@ export class TlsFront {
       helloSeconds,
       strangers,
       build,
+      relays,
     });
     return new Promise((resolve) => {
       child.on('message', (message: FromFront, handle: unknown) => {
         if (message.type === 'log') this.#log[message.level](message.fields, message.text);
         else if (message.type !== 'guest') resolve(message);
         // Without it, the guest has gone on the way.
-        else if (handle instanceof Socket) this.#accept(handle, message.from);
+        else if (handle instanceof Socket) this.#guest(handle, message.from, message.sealed);
       });
       child.on('error', (error) => {
         if (child.pid === undefined) resolve(this.#notStarted(error));
@@ -134,6 +152,16 @@ export class TlsFront {
         if (!this.#closing) this.#again(String(signal ?? code));
       });
     });
+  }
+
+  #guest(socket: Socket, from: FrontPeer, sealed: SealedText | null) {
+    if (!sealed) return this.#accept(socket, from);
+    const bytes = (text: string) => Buffer.from(text, 'base64');
+    const given = { state: bytes(sealed.state), unopened: bytes(sealed.unopened) };
+    const guest = this.#tls && SealedSocket.of(socket, this.#tls, given);
+    given.state.fill(0);
+    if (guest) this.#accept(guest, from);
+    else socket.destroy();
   }
 
   /** It could not be started for want of descriptors, tasks or memory: no 'exit' follows. */

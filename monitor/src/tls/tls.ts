@@ -1,7 +1,7 @@
 // TLS as both ends here use it: 1.3 only, with certificates and keys from files.
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { createSecureContext, type SecureContextOptions, type TLSSocket } from 'node:tls';
+import { createSecureContext, type PeerCertificate, type SecureContextOptions } from 'node:tls';
 import { OutboardError } from '../base/errors.js';
 import type { CertificateIdentity } from '../tenants/tenants.js';
 
@@ -82,9 +82,11 @@ export function certificateProblem(name: string): string {
   return /^[A-Z0-9_]+$/.test(name) ? name.toLowerCase().replaceAll('_', ' ') : name;
 }
 
-/** The names in the other side's certificate; null: it sent none. Says nothing about its validity. */
-export function peerIdentity(socket: TLSSocket): CertificateIdentity | null {
-  const { subject, subjectaltname } = socket.getPeerCertificate();
+/** The names in the other side's certificate, as Node has it; null: it sent none. Says nothing about its validity. */
+export function namesIn({
+  subject,
+  subjectaltname,
+}: Partial<Pick<PeerCertificate, 'subject' | 'subjectaltname'>>): CertificateIdentity | null {
   if (!subject) return null;
   // With several common names there is no telling which one counts.
   const cn: unknown = subject.CN;

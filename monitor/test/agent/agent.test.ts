@@ -22,7 +22,7 @@ import {
 import { AgentHello } from '../../src/agent/hello.js';
 import { OutboardError } from '../../src/base/errors.js';
 import { HelloReader } from '../../src/guests/hello.js';
-import type { FrontPeer } from '../../src/tls/front.js';
+import type { FrontPeer, GuestSocket } from '../../src/tls/front.js';
 import { Agent } from '../support/agent.js';
 import { authority, replaceFile, serverFiles } from '../support/certificates.js';
 import { echoing, startFront, take } from '../support/front.js';
@@ -49,7 +49,7 @@ async function answer(guest: Socket): Promise<Answer> {
 }
 
 /** However it ends: `once` would take an error for its own. */
-function closed(socket: Socket): Promise<void> {
+function closed(socket: Socket | GuestSocket): Promise<void> {
   return new Promise((resolve) => {
     if (socket.closed) resolve();
     else socket.once('close', () => resolve());
@@ -305,7 +305,7 @@ t.test('SIGTERM: whoever stays is cut in the end, at once by a second signal', a
 });
 
 t.test('a server that dies, a guest that dies', async (t) => {
-  const sockets: Socket[] = [];
+  const sockets: GuestSocket[] = [];
   const echo = echoing([]);
   const { address } = await startFront(t, { files: serverFiles(ours, null) }, (socket, from) => {
     sockets.push(socket);
@@ -327,7 +327,7 @@ t.test('a server that dies, a guest that dies', async (t) => {
 });
 
 t.test('a guest that leaves before it is answered', async (t) => {
-  const sockets: Socket[] = [];
+  const sockets: GuestSocket[] = [];
   const { address } = await startFront(t, { files: serverFiles(ours, null) }, (socket) => {
     // As a server with a queue: it reads, and says nothing yet.
     sockets.push(socket.resume().on('error', () => {}));

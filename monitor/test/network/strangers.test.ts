@@ -13,6 +13,7 @@ import { encodeHello } from '../../../api-server/src/control.js';
 import { connectionsMost, connectionsMostOfAddress } from '../../src/api/api.js';
 import { readSocketToken } from '../../src/api/socket-token.js';
 import { addressOf, machineOf, type Stranger, Strangers } from '../../src/network/strangers.js';
+import type { GuestSocket } from '../../src/tls/front.js';
 import { ask, TestApi } from '../support/api.js';
 import { authority, serverFiles } from '../support/certificates.js';
 import { startFront, tlsGuest } from '../support/front.js';
@@ -122,7 +123,7 @@ t.test('before a TLS handshake', async (t) => {
   const ours = authority(t.testdir(), 'ours');
   const files = serverFiles(ours, null);
   const strangers = { all: 4, ofAddress: 2 };
-  const accept = (socket: Socket) => socket.on('error', () => {}).pipe(socket);
+  const accept = (socket: GuestSocket) => socket.on('error', () => {}).pipe(socket);
   const { address, log } = await startFront(t, { files, strangers, helloSeconds: 5 }, accept);
   const crowd = [await silent('127.0.0.2', address.port), await silent('127.0.0.2', address.port)];
   const closed = crowd.map((socket) => once(socket.resume(), 'close'));

@@ -7,7 +7,12 @@ import { encodeAnswer, type Hello } from '../../../api-server/src/control.js';
 import { build } from '../../../bin/paths.mjs';
 import { HelloReader } from '../../src/guests/hello.js';
 import type { Address } from '../../src/options/values.js';
-import { type FrontPeer, TlsFront, type TlsFrontOptions } from '../../src/tls/front.js';
+import {
+  type FrontPeer,
+  type GuestSocket,
+  TlsFront,
+  type TlsFrontOptions,
+} from '../../src/tls/front.js';
 
 interface Test {
   teardown(end: () => unknown): void;
@@ -44,7 +49,7 @@ class TestLog {
   }
 }
 
-export type Accept = (socket: Socket, from: FrontPeer) => void;
+export type Accept = (socket: GuestSocket, from: FrontPeer) => void;
 
 export async function startFront(
   t: Test,

@@ -6,9 +6,11 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { decodeAnswer, wire } from '../../../api-server/src/control.js';
-import type { FrontPeer } from '../../src/tls/front.js';
+import { recordRelay } from '../../../guest-lib/test/support/records.js';
+import { noTls } from '../../../test/support/paths.js';
+import type { FrontPeer, GuestSocket } from '../../src/tls/front.js';
 import { alternativeNames, readTls } from '../../src/tls/tls.js';
 import { authority, replaceFile, serverFiles } from '../support/certificates.js';
 import { DescriptorLimit } from '../support/descriptors.js';
@@ -28,10 +30,19 @@ const of = ({ cert, key }: { cert: string; key: string }) => ({
 });
 const vision = of(ours.issue('vision', ['URI:spiffe://lab/vision', 'DNS:v.example']));
 
+/** A front that hands guests over, and one that passes on every byte; without TLS in this build there is no other. */
+const ways = noTls ? [true] : [false, true];
+
+/** One test for each of them. */
+function both(name: string, test: (t: Test, way: { relays: boolean }) => Promise<void>) {
+  for (const relays of ways)
+    t.test(`${name}, ${relays ? 'relayed' : 'handed over'}`, (t) => test(t, { relays }));
+}
+
 /** Sends everything back, and keeps who came. */
 function mirror() {
   const seen: FrontPeer[] = [];
-  const accept = (socket: Socket, from: FrontPeer) => {
+  const accept = (socket: GuestSocket, from: FrontPeer) => {
     seen.push(from);
     socket.on('error', () => {});
     socket.pipe(socket);
@@ -39,9 +50,9 @@ function mirror() {
   return { seen, accept };
 }
 
-t.test('bytes go both ways, each way ends by itself', async (t) => {
+both('bytes go both ways, each way ends by itself', async (t, way) => {
   const { seen, accept } = mirror();
-  const { address } = await startFront(t, { files }, accept);
+  const { address } = await startFront(t, { ...way, files }, accept);
   const guest = await tlsGuest(t, address, { ca });
   t.equal(guest.getProtocol(), 'TLSv1.3');
   const peer = `127.0.0.1:${guest.localPort}`;
@@ -53,9 +64,9 @@ t.test('bytes go both ways, each way ends by itself', async (t) => {
   t.same(seen, [{ peer, certificate: null }]);
 });
 
-t.test('a client certificate says who it is', async (t) => {
+both('a client certificate says who it is', async (t, way) => {
   const { seen, accept } = mirror();
-  const { address } = await startFront(t, { files, clients: 'require' }, accept);
+  const { address } = await startFront(t, { ...way, files, clients: 'require' }, accept);
   const guest = await tlsGuest(t, address, vision);
   guest.write('x');
   t.equal(String(await take(guest, 1)), 'x');
@@ -63,9 +74,9 @@ t.test('a client certificate says who it is', async (t) => {
   t.same(seen[0]?.certificate, names);
 });
 
-t.test('who is not let in is told why', async (t) => {
+both('who is not let in is told why', async (t, way) => {
   const { seen, accept } = mirror();
-  const { address, log } = await startFront(t, { files, clients: 'require' }, accept);
+  const { address, log } = await startFront(t, { ...way, files, clients: 'require' }, accept);
   const wrong = of(theirs.issue('vision', []));
   const old = of(ours.issue('vision', [], -1));
   for (const [what, options, code, says] of [
@@ -83,47 +94,51 @@ t.test('who is not let in is told why', async (t) => {
   t.equal(seen.length, 0, 'none of them got to the monitor');
 });
 
-t.test('where a certificate is welcome, none is needed, and a wrong one is refused', async (t) => {
-  const { seen, accept } = mirror();
-  const { address } = await startFront(t, { files, clients: 'ask' }, accept);
-  const guest = await tlsGuest(t, address, { ca });
-  guest.write('x');
-  await take(guest, 1);
-  t.same(seen[0]?.certificate, null);
-  const stranger = await tlsGuest(t, address, of(theirs.issue('vision', [])));
-  const start = await take(stranger, wire.prefaceBytes);
-  t.match(decodeAnswer(await take(stranger, start.readUInt32LE(12))), {
-    refusal: { code: 'OB_CERTIFICATE_REFUSED' },
-  });
-  t.equal(seen.length, 1);
-});
+both(
+  'where a certificate is welcome, none is needed, and a wrong one is refused',
+  async (t, way) => {
+    const { seen, accept } = mirror();
+    const { address } = await startFront(t, { ...way, files, clients: 'ask' }, accept);
+    const guest = await tlsGuest(t, address, { ca });
+    guest.write('x');
+    await take(guest, 1);
+    t.same(seen[0]?.certificate, null);
+    const stranger = await tlsGuest(t, address, of(theirs.issue('vision', [])));
+    const start = await take(stranger, wire.prefaceBytes);
+    t.match(decodeAnswer(await take(stranger, start.readUInt32LE(12))), {
+      refusal: { code: 'OB_CERTIFICATE_REFUSED' },
+    });
+    t.equal(seen.length, 1);
+  },
+);
 
-t.test('a certificate that nobody asked for is nobody', async (t) => {
+both('a certificate that nobody asked for is nobody', async (t, way) => {
   const { seen, accept } = mirror();
-  const { address } = await startFront(t, { files, clients: 'none' }, accept);
+  const { address } = await startFront(t, { ...way, files, clients: 'none' }, accept);
   const guest = await tlsGuest(t, address, vision);
   guest.write('x');
   await take(guest, 1);
   t.same(seen[0]?.certificate, null);
 });
 
-t.test('nothing but TLS 1.3', async (t) => {
+both('nothing but TLS 1.3', async (t, way) => {
   const { seen, accept } = mirror();
-  const { address, log } = await startFront(t, { files }, accept);
+  const { address, log } = await startFront(t, { ...way, files }, accept);
   const old = connectTls({ host: '127.0.0.1', port: address.port, ca, maxVersion: 'TLSv1.2' });
   const [error] = await once(old, 'error');
   t.match(error, { code: 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION' });
   const plain = connect(address.port, '127.0.0.1');
-  plain.on('error', () => {}).write('OUTBOARD, but in the clear');
+  plain.on('error', () => {}).resume();
+  plain.write('OUTBOARD, but in the clear');
   await new Promise((closed) => plain.once('close', closed));
   await log.line(/no TLS connection came about/);
   t.equal(seen.length, 0);
 });
 
-t.test('new certificates, while connections run', async (t) => {
+both('new certificates, while connections run', async (t, way) => {
   const mine = { ...serverFiles(ours, null) };
   const { accept } = mirror();
-  const { address, log } = await startFront(t, { files: mine }, accept);
+  const { address, log } = await startFront(t, { ...way, files: mine }, accept);
   const before = await tlsGuest(t, address, { ca });
   const old = before.getPeerX509Certificate()?.serialNumber;
   const next = serverFiles(ours, null);
@@ -140,9 +155,9 @@ t.test('new certificates, while connections run', async (t) => {
   t.equal(String(await take(before, 10)), 'still here');
 });
 
-t.test('the front dies and comes back; close waits for who is still there', async (t) => {
+t.test('a front that relays dies and comes back; close waits for who is still there', async (t) => {
   const { accept } = mirror();
-  const { front, address, log } = await startFront(t, { files }, accept);
+  const { front, address, log } = await startFront(t, { relays: true, files }, accept);
   const guest = await tlsGuest(t, address, { ca });
   const cut = new Promise<void>((resolve) => {
     guest.once('end', resolve).once('error', () => resolve());
@@ -166,6 +181,62 @@ t.test('the front dies and comes back; close waits for who is still there', asyn
   await closing;
 });
 
+t.test('who was handed over has nothing more to do with the front', { skip: noTls }, async (t) => {
+  const { accept } = mirror();
+  const { front, address, log } = await startFront(t, { files }, accept);
+  const guest = await tlsGuest(t, address, { ca });
+  const echoes = async (text: string) => {
+    guest.write(text);
+    t.equal(String(await take(guest, text.length)), text);
+  };
+  await echoes('here');
+  process.kill(childOf(process.pid), 'SIGKILL');
+  await echoes('still here');
+  await log.line(/the TLS front is back/);
+  await tlsGuest(t, address, { ca });
+  await front.close();
+  await echoes('and still');
+});
+
+t.test('what comes right behind a handshake is not lost', { skip: noTls }, async (t) => {
+  const { accept } = mirror();
+  const { address } = await startFront(t, { files }, accept);
+  const sent = randomBytes(300 << 10);
+  const guest = connectTls({ host: '127.0.0.1', port: address.port, ca });
+  t.teardown(() => guest.destroy());
+  guest.write(sent);
+  t.ok((await take(guest, sent.length)).equals(sent));
+});
+
+t.test('who does not shake hands in time', async (t) => {
+  for (const relays of ways) {
+    const { accept } = mirror();
+    const { address, log } = await startFront(t, { relays, files, helloSeconds: 1 }, accept);
+    const silent = connect(address.port, '127.0.0.1');
+    silent.on('error', () => {}).resume();
+    await new Promise((over) => silent.once('close', over));
+    t.match(await log.line(/no TLS connection came about/), { reason: /handshake timeout/ });
+  }
+});
+
+t.test('records that somebody on the way has changed', { skip: noTls }, async (t) => {
+  const failed = new Promise<Error>((resolve) => {
+    const accept = (socket: GuestSocket) => void socket.on('error', resolve).resume();
+    void startFront(t, { files }, accept).then(async ({ address }) => {
+      // The first one belongs to the handshake.
+      const way = await recordRelay(t, address.port, (direction, count, record) => {
+        if (direction === 'to the server' && count === 1)
+          record.writeUInt8(record.readUInt8(9) ^ 1, 9);
+        return [record];
+      });
+      const guest = connectTls({ host: '127.0.0.1', port: way, ca });
+      t.teardown(() => guest.destroy());
+      guest.on('error', () => {}).write('something');
+    });
+  });
+  t.match((await failed).message, /damaged record/);
+});
+
 /** The front's process: the last one, where that of the test before has not quite ended. */
 function childOf(pid: number): number {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
@@ -177,7 +248,7 @@ function childOf(pid: number): number {
 
 t.test('a front without descriptors sends away who comes, and nobody else', async (t) => {
   const { accept } = mirror();
-  const { address, log } = await startFront(t, { files }, accept);
+  const { address, log } = await startFront(t, { relays: true, files }, accept);
   const guest = await tlsGuest(t, address, { ca });
   const echoes = async (socket: Socket) => {
     socket.write('x');
@@ -218,7 +289,7 @@ t.test('a front that cannot be started again is tried again', async (t) => {
 
 t.test('nobody else finds a way between the front and the monitor', async (t) => {
   const { seen, accept } = mirror();
-  const { address } = await startFront(t, { files }, accept);
+  const { address } = await startFront(t, { relays: true, files }, accept);
   const guest = await tlsGuest(t, address, { ca });
   guest.write('x');
   t.equal(String(await take(guest, 1)), 'x');
@@ -241,9 +312,9 @@ t.test('nobody else finds a way between the front and the monitor', async (t) =>
   t.same(ours.map(([, , , , , , , name]) => name).filter(Boolean), [], 'by sockets without names');
 });
 
-t.test('many at once all get through', async (t) => {
+both('many at once all get through', async (t, way) => {
   const { seen, accept } = mirror();
-  const { address } = await startFront(t, { files }, accept);
+  const { address } = await startFront(t, { ...way, files }, accept);
   const guests = Array.from({ length: 200 }, async (_, number) => {
     const guest = await tlsGuest(t, address, { ca });
     guest.end(String(number).padStart(4));
@@ -321,9 +392,9 @@ t.test('alternative names, also hostile ones', async (t) => {
   t.same(alternativeNames('DNS:a, "b'), []);
 });
 
-t.test('a certificate with a comma in its name is not two', async (t) => {
+both('a certificate with a comma in its name is not two', async (t, way) => {
   const { seen, accept } = mirror();
-  const { address } = await startFront(t, { files, clients: 'require' }, accept);
+  const { address } = await startFront(t, { ...way, files, clients: 'require' }, accept);
   const sly = of(ours.issue('sly/CN=vision', ['URI:spiffe://lab/sly, URI:spiffe://lab/vision']));
   const guest = await tlsGuest(t, address, sly);
   guest.write('x');

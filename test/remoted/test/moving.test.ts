@@ -4,8 +4,9 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { hashAccessToken, newAccessToken } from '../../../monitor/src/tenants/access-token.js';
+import { authority, serverFiles } from '../../../monitor/test/support/certificates.js';
 import { hasMoved, Steps, startTwoGpus } from '../../support/moving.js';
-import { noPrograms } from '../../support/paths.js';
+import { noPrograms, noTls } from '../../support/paths.js';
 import {
   example,
   native,
@@ -78,6 +79,35 @@ const long = [
   ['stencil', '--steps', '600'],
   ['mandelbrot', '--width', '1024', '--height', '1024', '--iterations', '600'],
 ] as const;
+
+t.test('a connection by TLS, whose keys go along', { skip: noPrograms || noTls }, async (t) => {
+  const folder = t.testdir();
+  const ours = authority(folder, 'ours');
+  const { cert, key } = serverFiles(ours, null);
+  const { server, operator } = await startTwoGpus(t, [
+    ...['--tls-listen', '127.0.0.1:0', '--tls-cert', String(cert), '--tls-key', String(key)],
+  ]);
+  const address = String(server.tlsAddress).replace('127.0.0.1', 'localhost');
+  const here = await natively(words);
+  const steps = new Steps(
+    startRemoted(testProgram('moved-steps'), address, {
+      writes: true,
+      env: { OUTBOARD_CA: ours.ca },
+    }),
+  );
+  const { id } = await operator.session();
+  let moves = 0;
+  for (const word of words) {
+    await steps.say(word);
+    const answer = await operator.moveSoon(id, {});
+    if (hasMoved(answer)) moves++;
+    else t.fail(`${word}: ${answer.message}`);
+  }
+  t.equal((await operator.session()).moves, moves);
+  const there = await steps.end();
+  t.same(said(there), said(here), there.stderr);
+  await operator.rested();
+});
 
 t.test('again and again while programs run', { skip: noPrograms }, async (t) => {
   const { server, operator } = await startTwoGpus(t);
