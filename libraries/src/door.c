@@ -14,7 +14,6 @@ static struct {
   CUresult (*get_current)(CUcontext *context);
   CUresult (*set_current)(CUcontext context);
   CUresult (*retain)(CUcontext *context, CUdevice device);
-  CUresult (*get_device)(CUdevice *device);
   CUresult (*copy)(const CUDA_MEMCPY2D *copy);
   CUresult (*copy_async)(const CUDA_MEMCPY2D *copy, CUstream stream);
 } driver;
@@ -33,14 +32,12 @@ static void find(void) {
     *(void **)&driver.get_current = dlsym(library, "cuCtxGetCurrent");
     *(void **)&driver.set_current = dlsym(library, "cuCtxSetCurrent");
     *(void **)&driver.retain = dlsym(library, "cuDevicePrimaryCtxRetain");
-    *(void **)&driver.get_device = dlsym(library, "cuCtxGetDevice");
     *(void **)&driver.copy = dlsym(library, "cuMemcpy2DUnaligned_v2");
     *(void **)&driver.copy_async = dlsym(library, "cuMemcpy2DAsync_v2");
   }
   const CUuuid id = COMPANION_TABLE;
   const void *found = NULL;
-  const _Bool whole =
-      driver.init && driver.get_current && driver.set_current && driver.retain && driver.get_device;
+  const _Bool whole = driver.init && driver.get_current && driver.set_current && driver.retain;
   if (get_table && whole && get_table(&found, &id) == CUDA_SUCCESS) table = found;
   if (table && table->size < sizeof *table) table = NULL;
   if (!table)
@@ -74,9 +71,11 @@ CUresult door_copy(const CUDA_MEMCPY2D *copy, CUstream stream, _Bool async) {
   return async ? driver.copy_async(copy, stream) : driver.copy(copy);
 }
 
-int door_device(void) {
-  CUdevice device;
-  return !door() || driver.get_device(&device) ? -1 : device;
+uint64_t door_era(void) {
+  if (!door() || door_is_child()) return 0;
+  const uint64_t era = table->remote_era();
+  // A thread that has made no call of the CUDA runtime yet has no context until it makes one.
+  return era || door_context() ? era : table->remote_era();
 }
 
 void door_say_unserved(void) {

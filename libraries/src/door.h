@@ -18,8 +18,9 @@ void door_say_unserved(void);
 // A copy of rows by our driver, on the stream where `async`, and else as the CUDA runtime makes
 // one.
 CUresult door_copy(const CUDA_MEMCPY2D *copy, CUstream stream, _Bool async);
-// The device of the calling thread's current context; -1 where there is none.
-int door_device(void);
+// Of the calling thread's current context, which it gets where it has none (remote_era in
+// companion.h).
+uint64_t door_era(void);
 // Says once that calls are not served in a stream that is captured.
 void door_say_captured(const char *function);
 

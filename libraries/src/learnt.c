@@ -25,7 +25,3 @@ void learn(struct learnt_key key) {
   }
   atomic_store_explicit(&places[key.value % PLACES], key.value, memory_order_relaxed);
 }
-
-void learnt_clear(void) {
-  for (size_t i = 0; i < PLACES; i++) atomic_store_explicit(&places[i], 0, memory_order_relaxed);
-}

@@ -19,7 +19,5 @@ static inline void learnt_add(struct learnt_key *key, uint64_t word) {
 _Bool learnt(struct learnt_key key);
 // Notes it. With very many, older ones are forgotten.
 void learn(struct learnt_key key);
-// Forgets all: another device may do otherwise.
-void learnt_clear(void);
 
 #endif

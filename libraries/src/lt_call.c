@@ -9,8 +9,9 @@
 void lt_begin(struct lt_words *words, enum lt_function function) {
   words->count = 0;
   words->key.value = 0;
-  // Another device may do otherwise.
-  learnt_add(&words->key, (uint64_t)function << 32 | (uint32_t)door_device());
+  learnt_add(&words->key, function);
+  // Another device may do otherwise, and algorithms are a session's.
+  learnt_add(&words->key, door_era());
 }
 
 static CUresult send(enum lt_function function, const struct lt_words *words, CUstream stream,
@@ -22,9 +23,6 @@ static CUresult send(enum lt_function function, const struct lt_words *words, CU
                                    .arguments = words->words,
                                    .size = words->count * 8};
   if (!door() || door_is_child()) return CUDA_ERROR_NOT_INITIALIZED;
-  CUresult result = door()->remote_call(&call, answer);
-  // A thread that has made no call of the CUDA runtime yet has no context until it makes one.
-  if (result != CUDA_ERROR_INVALID_CONTEXT || door_device() >= 0 || door_context()) return result;
   return door()->remote_call(&call, answer);
 }
 

@@ -18,7 +18,7 @@ t.test('descriptors are what the real ones are, without a server', { skip }, asy
 t.test('functions do what the real ones do', { skip }, async (t) => {
   const server = await serve(real ?? '');
   t.teardown(() => server.stop());
-  for (const how of ['products', 'algorithms', 'bad']) {
+  for (const how of ['products', 'algorithms', 'bad', 'reset']) {
     const here = await natively(program, [how]);
     t.equal(here.code, 0, here.stderr);
     const ours = await remoted(program, server.address, withOurs([how]));

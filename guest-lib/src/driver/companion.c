@@ -39,9 +39,15 @@ static _Bool session(struct companion_session *out) {
   return 1;
 }
 
+static uint64_t remote_era(void) {
+  if (remote_enter()) return 0;
+  const struct session *session = session_here();
+  return companion_number(session) << 32 | session->events_reset;
+}
+
 const struct companion_table *companion_table(const CUuuid *id) {
-  static const struct companion_table table = {sizeof table, session,     devices,
-                                               remote_begin, remote_call, remote_end};
+  static const struct companion_table table = {sizeof table, session,    devices,   remote_begin,
+                                               remote_call,  remote_end, remote_era};
   const CUuuid ours = COMPANION_TABLE;
   return id && memcmp(id, &ours, sizeof ours) == 0 ? &table : NULL;
 }

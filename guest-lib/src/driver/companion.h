@@ -41,6 +41,9 @@ struct companion_table {
   CUresult (*remote_begin)(uint64_t *handle, uint32_t *version);
   CUresult (*remote_call)(const struct remote_call *call, struct remote_answer *answer);
   void (*remote_end)(uint64_t handle);
+  // A number that is another one on another device, in another session and after a reset of the
+  // context: what a library has said before may not hold then. 0: there is no current context.
+  uint64_t (*remote_era)(void);
 };
 
 struct session;

@@ -16,8 +16,7 @@
 #include "wire/enter.h"
 #include "wire/order.h"
 
-// As guest_enter, for what is no call of the driver.
-static CUresult enter(void) {
+CUresult remote_enter(void) {
   if (sessions_many()) session_begin_call();
   if (atomic_load_explicit(&guest_obstacles, memory_order_acquire)) {
     CUresult result = guest_check(NEEDS_CONTEXT);
@@ -29,7 +28,7 @@ static CUresult enter(void) {
 CUresult remote_begin(uint64_t *handle, uint32_t *version) {
   // All that is known of a handle here is whose it is.
   static char behind;
-  CUresult result = enter();
+  CUresult result = remote_enter();
   if (result) return result;
   struct session *session = session_here();
   if (!session->cublas) return CUDA_ERROR_NOT_SUPPORTED;
@@ -76,7 +75,7 @@ static CUresult collect(struct session *session, struct answer *asked,
 }
 
 CUresult remote_call(const struct remote_call *call, struct remote_answer *answer) {
-  CUresult result = enter();
+  CUresult result = remote_enter();
   if (result) return result;
   uint64_t stream;
   if (call->size > REMOTE_ARGUMENTS_MAX) return CUDA_ERROR_INVALID_VALUE;

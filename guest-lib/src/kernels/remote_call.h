@@ -26,6 +26,8 @@ struct remote_answer {
   uint64_t results[REMOTE_RESULTS_MAX / sizeof(uint64_t)];
 };
 
+// As guest_enter, for what is no call of the driver: with a current context, or an error.
+CUresult remote_enter(void);
 // Makes a handle for the device of the current context and says which version of cuBLAS serves it.
 // CUDA_ERROR_NOT_SUPPORTED where the server has none, or an error of a call that cannot go on.
 CUresult remote_begin(uint64_t *handle, uint32_t *version);

@@ -7,6 +7,7 @@
 //   bad          what is wrong, and what it is answered
 //   foreign      what NVIDIA's own crashes of
 //   few ROUNDS   one product again and again, compared with what the processor computes
+//   reset        the same before and after a reset of the device
 //   capture      a product in a stream that is captured
 //   fork         what a child of the process may do with a handle of its parent's
 #include <math.h>
@@ -622,22 +623,33 @@ static void in_child(void) {
   told("after", simple_product(NULL));
 }
 
+static void begin(void) {
+  CUcontext context;
+  MUST(cuDevicePrimaryCtxRetain(&context, 0));
+  MUST(cuCtxSetCurrent(context));
+  MUST(cuMemAlloc_v2(&memory, PLACES * PLACE));
+  MUST(cuMemAlloc_v2(&workspace, WORKSPACE));
+  MUST(cuMemsetD8_v2(memory, 0, PLACES * PLACE));
+}
+
+static void reset(void) {
+  few(3);
+  MUST(cublasLtDestroy(handle));
+  MUST(cuDevicePrimaryCtxReset_v2(0));
+  begin();
+  MUST(cublasLtCreate(&handle));
+  few(3);
+}
+
 int main(int count, char **arguments) {
   if (count < 2) return 2;
   if (!strcmp(arguments[1], "descriptors")) {
     descriptors();
     return 0;
   }
-  CUdevice device;
-  CUcontext context;
   void *cublas = NULL;
   MUST(cuInit(0));
-  MUST(cuDeviceGet(&device, 0));
-  MUST(cuDevicePrimaryCtxRetain(&context, device));
-  MUST(cuCtxSetCurrent(context));
-  MUST(cuMemAlloc_v2(&memory, PLACES * PLACE));
-  MUST(cuMemAlloc_v2(&workspace, WORKSPACE));
-  MUST(cuMemsetD8_v2(memory, 0, PLACES * PLACE));
+  begin();
   // One of cuBLAS does as well.
   const _Bool borrowed = count > 2 && !strcmp(arguments[2], "cublas");
   if (borrowed) MUST(cublasCreate_v2(&cublas));
@@ -650,6 +662,7 @@ int main(int count, char **arguments) {
   if (!strcmp(arguments[1], "bad")) bad();
   if (!strcmp(arguments[1], "foreign")) foreign();
   if (!strcmp(arguments[1], "few")) few(count > 2 && !borrowed ? atoi(arguments[2]) : 20);
+  if (!strcmp(arguments[1], "reset")) reset();
   if (!strcmp(arguments[1], "capture")) captured();
   if (!strcmp(arguments[1], "fork")) in_child();
   if (borrowed)
