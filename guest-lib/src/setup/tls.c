@@ -18,7 +18,7 @@
 #include "setup/wait.h"
 
 // Records that leave together.
-#define OUT_RECORDS 4
+#define OUT_RECORDS 8
 #define OUT_BYTES \
   (OUTBOARD_TLS_UPDATE + OUT_RECORDS * (OUTBOARD_TLS_CONTENT + OUTBOARD_TLS_OVERHEAD))
 // A server's whole handshake has room in it, chains of certificates included.
@@ -269,43 +269,60 @@ void tls_close(struct tls *tls) {
 // ---- records -----------------------------------------------------------------------------------
 
 // What is the program's is copied by the kernel, which says where it cannot be read.
-static _Bool copy(uint8_t *to, const struct iovec *from, size_t size, _Bool ours) {
-  struct iovec target = {to, size}, source = {from->iov_base, size};
-  ssize_t copied = ours ? -1 : process_vm_readv(getpid(), &target, 1, &source, 1, 0);
-  if (copied == (ssize_t)size) return 1;
+static _Bool copy(const struct iovec *to, int count, const struct iovec *from, _Bool ours) {
+  ssize_t copied = ours ? -1 : process_vm_readv(getpid(), to, (unsigned long)count, from, 1, 0);
+  if (copied == (ssize_t)from->iov_len) return 1;
   // Sandboxes forbid it.
-  if (ours || (copied < 0 && errno != EFAULT)) {
-    memcpy(to, from->iov_base, size);
-    return 1;
+  const _Bool forbidden = ours || (copied < 0 && errno != EFAULT);
+  const char *at = from->iov_base;
+  size_t there = forbidden ? from->iov_len : copied < 0 ? 0 : (size_t)copied;
+  for (int i = 0; i < count; i++) {
+    const size_t piece = there < to[i].iov_len ? there : to[i].iov_len;
+    if (forbidden) memcpy(to[i].iov_base, at, piece);
+    memset((char *)to[i].iov_base + piece, 0, to[i].iov_len - piece);
+    at += piece, there -= piece;
   }
-  const size_t there = copied < 0 ? 0 : (size_t)copied;
-  memset(to + there, 0, size - there);
-  return 0;
+  return forbidden;
+}
+
+// Of all records' content, the bytes from `begin` on, as they lie in the records at `records`.
+static int places(uint8_t *records, size_t begin, size_t size, struct iovec *out) {
+  int count = 0;
+  while (size) {
+    const size_t record = begin / OUTBOARD_TLS_CONTENT, within = begin % OUTBOARD_TLS_CONTENT;
+    const size_t room = OUTBOARD_TLS_CONTENT - within, piece = size < room ? size : room;
+    uint8_t *content =
+        records + record * (OUTBOARD_TLS_CONTENT + OUTBOARD_TLS_OVERHEAD) + OUTBOARD_TLS_HEADER;
+    out[count++] = (struct iovec){content + within, piece};
+    begin += piece, size -= piece;
+  }
+  return count;
 }
 
 const uint8_t *tls_seal(struct tls *tls, struct iovec **parts, int *count, const void *ours,
                         _Bool *unreadable, size_t *size) {
   uint8_t *at = tls->out + outboard_tls_update(tls->connection, tls->out);
-  for (int records = 0; records < OUT_RECORDS && *count; records++) {
-    uint8_t *content = at + OUTBOARD_TLS_HEADER;
-    size_t have = 0;
-    while (*count && have < OUTBOARD_TLS_CONTENT) {
-      struct iovec *part = *parts;
-      size_t piece = OUTBOARD_TLS_CONTENT - have;
-      if (piece > part->iov_len) piece = part->iov_len;
-      if (!copy(content + have, part, piece, part->iov_base == ours)) *unreadable = 1;
-      have += piece;
-      if (part->iov_base == ours) ours = (char *)ours + piece;
-      part->iov_base = (char *)part->iov_base + piece;
-      part->iov_len -= piece;
-      if (!part->iov_len) ++*parts, --*count;
-    }
-    size_t record = outboard_tls_seal(tls->connection, at, have);
+  size_t have = 0;
+  while (*count && have < OUT_RECORDS * OUTBOARD_TLS_CONTENT) {
+    struct iovec *part = *parts, piece = *part, to[OUT_RECORDS];
+    if (piece.iov_len > OUT_RECORDS * OUTBOARD_TLS_CONTENT - have)
+      piece.iov_len = OUT_RECORDS * OUTBOARD_TLS_CONTENT - have;
+    const _Bool is_ours = piece.iov_base == ours;
+    if (!copy(to, places(at, have, piece.iov_len, to), &piece, is_ours)) *unreadable = 1;
+    have += piece.iov_len;
+    if (is_ours) ours = (char *)ours + piece.iov_len;
+    part->iov_base = (char *)part->iov_base + piece.iov_len;
+    part->iov_len -= piece.iov_len;
+    if (!part->iov_len) ++*parts, --*count;
+  }
+  while (have) {
+    const size_t content = have < OUTBOARD_TLS_CONTENT ? have : OUTBOARD_TLS_CONTENT;
+    const size_t record = outboard_tls_seal(tls->connection, at, content);
     if (!record) {
       *size = 0;
       return tls->out;
     }
-    at += record;
+    at += record, have -= content;
   }
   *size = (size_t)(at - tls->out);
   return tls->out;
