@@ -181,6 +181,12 @@ const cases: Case[] = [
     says: /no answer from 127\.0\.0\.1:\d+/,
   },
   {
+    name: 'a port that speaks TLS',
+    script: (socket) => socket.end(Buffer.from([21, 3, 3, 0, 2, 2, 10])),
+    result: NOT_READY,
+    says: /what answers at 127\.0\.0\.1:(\d+) speaks TLS\. Name it tls:\/\/127\.0\.0\.1:\1$/m,
+  },
+  {
     name: 'a server that sends random bytes',
     script: (socket) => socket.write(randomBytes(4096)),
     result: NOT_READY,

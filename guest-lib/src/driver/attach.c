@@ -98,15 +98,19 @@ static CUresult send_hello(struct session *session, const struct config *config,
 
 // Reads one answer. After the first sign of life the wait is unlimited: a queue takes its time.
 static CUresult read_answer(struct session *session, int timeout_ms) {
-  uint8_t preface[WIRE_PREFACE_BYTES];
+  uint8_t preface[WIRE_PREFACE_BYTES] = {0};
   uint32_t length;
   int error = connection_read(session, preface, sizeof preface, timeout_ms);
   if (error == EINTR) return interrupted();
   if (error) {
     char where[SERVER_TEXT];
     server_write(connection_server(), where);
-    log_error("no answer from %s: %s. Is it an Outboard server, and the right port?", where,
-              strerror(error));
+    // An alert, as what speaks TLS refuses what does not.
+    if (preface[0] == 21 && preface[1] == 3)
+      log_error("what answers at %s speaks TLS. Name it tls://%s", where, where);
+    else
+      log_error("no answer from %s: %s. Is it an Outboard server, and the right port?", where,
+                strerror(error));
     return CUDA_ERROR_SYSTEM_NOT_READY;
   }
   if (!control_read_preface(connection_server(), preface, &length))

@@ -9,7 +9,7 @@ import { printable } from '../base/printable.js';
 import { LimitedLog } from '../network/limited-log.js';
 import { relayOptions } from '../network/relay.js';
 import { type Address, formatAddress } from '../options/values.js';
-import { filesOf, readTls, type TlsFiles, tlsReason } from '../tls/tls.js';
+import { filesOf, isAboutCertificate, readTls, type TlsFiles, tlsReason } from '../tls/tls.js';
 
 export interface UpstreamOptions {
   /** The servers, which are tried one after another. */
@@ -156,15 +156,12 @@ function readAccessToken(file: string | null): string {
   return accessToken;
 }
 
-const aboutCertificate =
-  /^(CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|CRL_|INVALID_|HOSTNAME_|ERR_TLS_CERT_)/;
-
 /** Why there is no connection to the server, or no answer on it, in the words for the guest. */
 export function upstreamError(server: string, error: NodeJS.ErrnoException): OutboardError {
   const { code = '', syscall = '' } = error;
   // A guest shows no more of a sentence.
   const reason = printable(tlsReason(error), 200);
-  if (aboutCertificate.test(code)) return new OutboardError('OB_AGENT_CERTIFICATE', server, reason);
+  if (isAboutCertificate(code)) return new OutboardError('OB_AGENT_CERTIFICATE', server, reason);
   if (syscall === 'connect' || syscall === 'getaddrinfo') {
     return new OutboardError('OB_AGENT_UNREACHABLE', server, reason);
   }

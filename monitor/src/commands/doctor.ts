@@ -4,11 +4,14 @@ import { yesNo } from '../options/options.js';
 import { parseCount } from '../options/values.js';
 import { accessTokenEnvironment, requireAccessToken } from '../run/access-token.js';
 import { examine, milliseconds, type Step } from '../run/doctor.js';
-import { askedBy, guestEnvironment, options as runOptions } from './run.js';
+import { askedBy, guestEnvironment, options as runOptions, tlsEnvironment } from './run.js';
 
 const {
   server,
   'token-file': accessTokenFile,
+  ca,
+  cert,
+  key,
   class: kind,
   gpus,
   'gpu-model': gpuModel,
@@ -20,6 +23,9 @@ const {
 const options = {
   server,
   'token-file': accessTokenFile,
+  ca,
+  cert,
+  key,
   class: kind,
   gpus,
   'gpu-model': gpuModel,
@@ -74,6 +80,7 @@ session begins, 6 when a session begins and the kernel does not run or is wrong.
     const env = guestEnvironment(values.build, process.env, {
       OUTBOARD_TOKEN_FILE: values['token-file'] ?? undefined,
       ...accessTokenEnvironment(process.argv),
+      ...tlsEnvironment(values),
       OUTBOARD_CLASS: values.class ?? undefined,
       OUTBOARD_GPUS: values.gpus?.toString(),
       OUTBOARD_GPU_MODEL: values['gpu-model'] ?? undefined,

@@ -48,6 +48,28 @@ export const options = {
     parse: (text) => path.resolve(text),
     fallback: null,
   } satisfies Option<string | null>,
+  ca: {
+    env: 'OUTBOARD_CA',
+    value: 'FILE',
+    help: "for tls://: the certificates that vouch for the server's (PEM), or its own",
+    parse: (text) => path.resolve(text),
+    fallback: null,
+    shown: "this system's authorities",
+  } satisfies Option<string | null>,
+  cert: {
+    env: 'OUTBOARD_CERT',
+    value: 'FILE',
+    help: "for tls://: a client's certificate (PEM), where the server wants one",
+    parse: (text) => path.resolve(text),
+    fallback: null,
+  } satisfies Option<string | null>,
+  key: {
+    env: 'OUTBOARD_KEY',
+    value: 'FILE',
+    help: 'its private key (PEM)',
+    parse: (text) => path.resolve(text),
+    fallback: null,
+  } satisfies Option<string | null>,
   name: {
     env: 'OUTBOARD_NAME',
     value: 'NAME',
@@ -174,6 +196,7 @@ ${optionsHelp(options)}
         OUTBOARD_SERVER: values.server,
         OUTBOARD_TOKEN_FILE: values['token-file'] ?? undefined,
         ...accessTokenEnvironment(own),
+        ...tlsEnvironment(values),
         OUTBOARD_NAME: values.name ?? undefined,
         OUTBOARD_CLASS: values.class ?? undefined,
         OUTBOARD_GPUS: values.gpus?.toString(),
@@ -209,6 +232,15 @@ ${optionsHelp(options)}
     }
   },
 };
+
+/** Of what the program knows the server by, and the server it. */
+export function tlsEnvironment(values: Pick<Values<typeof options>, 'ca' | 'cert' | 'key'>) {
+  return {
+    OUTBOARD_CA: values.ca ?? undefined,
+    OUTBOARD_CERT: values.cert ?? undefined,
+    OUTBOARD_KEY: values.key ?? undefined,
+  };
+}
 
 /** What the program will ask for, as `outboard doctor` would ask, with its access token. */
 export function askedBy(

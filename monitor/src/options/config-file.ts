@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Document, isMap, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 import { OutboardError } from '../base/errors.js';
+import { didYouMean } from './nearest.js';
 import type { FileValues, OptionTable } from './options.js';
 
 /** Throws OB_CONFIG, with file and line. */
@@ -29,7 +30,8 @@ export function readConfigFile(file: string, options: OptionTable): FileValues {
       const known = Object.keys(options).filter(
         (other) => !options[other]?.hidden && other !== 'config',
       );
-      throw wrong(source, `there is no ${name}; there are ${known.join(', ')}`);
+      const meant = didYouMean(name, known) || `; there are ${known.join(', ')}`;
+      throw wrong(source, `there is no ${name}${meant}`);
     }
     if (text === null) throw wrong(source, `${name} takes a value, or a list of them`);
     values.set(name, { text: relative(file, text, options[name]?.path), source });

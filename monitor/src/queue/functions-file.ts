@@ -8,6 +8,7 @@ import {
   nothingProfiled,
 } from '../../policies/admission.js';
 import { OutboardError } from '../base/errors.js';
+import { didYouMean } from '../options/nearest.js';
 
 const bytesMost = 16 << 20;
 const functionsMost = 10_000;
@@ -55,17 +56,18 @@ class Source {
     const named = this.#fields(top.get('functions') ?? null, 'functions', null);
     if (named.size > functionsMost)
       throw this.#wrong(offset(top.get('functions')), `more than ${functionsMost} functions`);
-    for (const [name, node] of named) functions.set(name, this.#profile(name, node));
-    const { unknown, bound, safety } = nothingProfiled;
+    const { unknown, safety } = nothingProfiled;
+    const bound = this.#percent(top, 'bound', 0, 1000) ?? nothingProfiled.bound;
+    for (const [name, node] of named) functions.set(name, this.#profile(name, node, bound));
     return {
       functions,
       unknown: this.#percent(top, 'unknown', 0, 1000) ?? unknown,
-      bound: this.#percent(top, 'bound', 0, 1000) ?? bound,
+      bound,
       safety: this.#number(top, 'safety', 1, 20) ?? safety,
     };
   }
 
-  #profile(name: string, node: Node | null): FunctionProfile {
+  #profile(name: string, node: Node | null, bound: number): FunctionProfile {
     const fields = this.#fields(node, name, ['slo', 'solo', 'bears', 'slowed', 'sm']);
     const slo = this.#number(fields, 'slo', 0.001, 1e9);
     const solo = this.#number(fields, 'solo', 0.001, 1e9);
@@ -83,14 +85,9 @@ class Source {
     const byObjective = slo === null || solo === null ? null : slo / solo - 1;
     return {
       // One of which it is not said what it bears is held to the bound of all.
-      bears: byObjective ?? bears ?? this.#boundOfAll(),
+      bears: byObjective ?? bears ?? bound,
       ...{ slowed, sm: this.#number(fields, 'sm', 1, 100) },
     };
-  }
-
-  #boundOfAll(): number {
-    const top = this.#fields(this.#document.contents, 'the file', null);
-    return this.#percent(top, 'bound', 0, 1000) ?? nothingProfiled.bound;
   }
 
   /** `known` null: any names. */
@@ -107,7 +104,7 @@ class Source {
       if (known && !known.includes(name))
         throw this.#wrong(
           offset(key),
-          `${what}: there is no ${name}; there are ${known.join(', ')}`,
+          `${what}: there is no ${name}${didYouMean(name, known) || `; there are ${known.join(', ')}`}`,
         );
       fields.set(name, value as Node | null);
     }

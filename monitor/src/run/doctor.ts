@@ -17,7 +17,7 @@ import {
 } from '../../../api-server/src/control.js';
 import { version } from '../../../api-server/src/version.js';
 import { formatBytes, parseAddress, tlsScheme } from '../options/values.js';
-import { readTls } from '../tls/tls.js';
+import { isAboutCertificate, readTls, tlsReason } from '../tls/tls.js';
 
 export interface Step {
   name: 'connection' | 'server' | 'tenant' | 'gpus' | 'queue' | 'attach' | 'module' | 'kernel';
@@ -109,7 +109,7 @@ async function reach(asked: Asked, tell: Tell): Promise<Reached | null> {
     const timer = setTimeout(() => socket.destroy(new Error('no answer')), limit);
     const problem = await once(socket, ready).then(
       () => null,
-      (error: NodeJS.ErrnoException) => reasonOf(error),
+      (error: NodeJS.ErrnoException) => error,
     );
     clearTimeout(timer);
     const seconds = (performance.now() - begun) / 1000;
@@ -119,11 +119,9 @@ async function reach(asked: Asked, tell: Tell): Promise<Reached | null> {
       return { socket, server };
     }
     const last = index + 1 === asked.servers.length;
-    const remedy = last
-      ? 'See whether `outboard serve` runs there, --server, and firewalls in between.'
-      : null;
+    const remedy = last ? remedyOf(problem) : null;
     // Something else may be listening there in its place.
-    const text = `no connection to ${server}: ${problem}`;
+    const text = `no connection to ${server}: ${reasonOf(problem)}`;
     tell(step('connection', !last, text, { remedy, seconds, facts }));
   }
   return null;
@@ -142,14 +140,32 @@ function connectTo(server: string, env: NodeJS.ProcessEnv): { socket: Socket; re
   return { socket, ready: 'secureConnect' };
 }
 
-function reasonOf({ code, message }: NodeJS.ErrnoException): string {
+function reasonOf(error: NodeJS.ErrnoException): string {
   const words: Record<string, string> = {
     ECONNREFUSED: 'nobody listens there',
     ENOENT: 'there is no such socket',
     ENOTFOUND: 'there is no such name',
     EACCES: 'it may not be opened by this user',
   };
-  return words[code ?? ''] ?? message;
+  return words[error.code ?? ''] ?? tlsReason(error);
+}
+
+function remedyOf({ code = '', syscall }: NodeJS.ErrnoException): string {
+  const words: Record<string, string> = {
+    ERR_TLS_CERT_ALTNAME_INVALID:
+      'Name the server as its certificate does, or give it one with that name (subjectAltName).',
+    CERT_HAS_EXPIRED: "Give the server a new certificate, or set this machine's clock.",
+    CERT_NOT_YET_VALID: "Set this machine's clock, or the one where the certificate was made.",
+    ERR_SSL_WRONG_VERSION_NUMBER:
+      "That port speaks no TLS: name the server's --tls-listen, or leave tls:// away.",
+  };
+  const known = words[code];
+  if (known) return known;
+  if (isAboutCertificate(code))
+    return "Name the authority's file, or the server's own certificate, with --ca.";
+  if (code.startsWith('ERR_SSL_') && syscall !== 'connect')
+    return "See the server's log, and --cert and --key where it wants a certificate of yours.";
+  return 'See whether `outboard serve` runs there, --server, and firewalls in between.';
 }
 
 async function ask({ socket, server }: Reached, asked: Asked, tell: Tell) {
@@ -175,7 +191,10 @@ async function ask({ socket, server }: Reached, asked: Asked, tell: Tell) {
   socket.destroy();
   const seconds = (performance.now() - begun) / 1000;
   if (typeof answer === 'string') {
-    const remedy = `See whether ${server} is the address of an \`outboard serve\`, and its log.`;
+    const remedy =
+      answer === speaksTls
+        ? `Say tls://${server}.`
+        : `See whether ${server} is the address of an \`outboard serve\`, and its log.`;
     tell(step('server', false, answer, { remedy, seconds }));
     return null;
   }
@@ -215,6 +234,10 @@ function refused(name: Step['name'], refusal: Refusal, seconds: number | null): 
   return step(name, false, `${sentence} (${code})`, { remedy, seconds, facts: { code } });
 }
 
+/** The beginning of a record that refuses what is no TLS (RFC 8446, 5.1). */
+const tlsAlert = Buffer.from([21, 3]);
+const speaksTls = 'what answers speaks TLS';
+
 async function readAnswer(
   socket: Socket,
   seconds: number,
@@ -226,6 +249,7 @@ async function readAnswer(
       bytes = Buffer.concat([bytes, chunk as Buffer]);
       const { length } = wire.magic;
       if (!bytes.subarray(0, length).equals(wire.magic.subarray(0, bytes.length))) {
+        if (tlsAlert.equals(bytes.subarray(0, 2))) return speaksTls;
         return 'what answers is not an Outboard server';
       }
       if (bytes.length < wire.prefaceBytes) continue;

@@ -112,7 +112,9 @@ export function relay(line: string, log: Log) {
 
 function parsed(line: string): { level?: unknown; msg: string; rest: string } {
   try {
-    const { level, time: _time, msg, ...rest } = JSON.parse(line);
+    const { level, time: _time, name, msg, ...others } = JSON.parse(line);
+    // Every line of the executor's has its name.
+    const rest = name === undefined || name === 'executor' ? others : { name, ...others };
     // JSON that nests too deeply can be read, but not be written again.
     if (typeof msg === 'string') return { level, msg, rest: JSON.stringify(rest) };
   } catch {

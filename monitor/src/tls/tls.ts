@@ -77,6 +77,13 @@ export function tlsReason(error: unknown): string {
   return message.replace(/^.*error:[0-9A-F]{6,}:[^:]*:[^:]*:/s, '').trim();
 }
 
+/** Whether a code of Node's is about the other side's certificate. */
+export function isAboutCertificate(code: string): boolean {
+  const about =
+    /^(CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|CRL_|INVALID_|HOSTNAME_|ERR_TLS_CERT_)/;
+  return about.test(code);
+}
+
 /** Whether this is OpenSSL's name for a fault of a certificate, as CERT_HAS_EXPIRED. */
 export function certificateProblem(name: string): string {
   return /^[A-Z0-9_]+$/.test(name) ? name.toLowerCase().replaceAll('_', ' ') : name;

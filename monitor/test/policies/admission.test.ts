@@ -189,10 +189,7 @@ t.test('the functions file: what is wrong, and where', async (t) => {
     ['version: v1', /functions: expected names and values/],
     ['version: v1\nfunctions: {}\nfunction: {}', /f\.yaml:3: the file: there is no function;/],
     ['version: v1\nfunctions:\n  a: 3', /f\.yaml:3: a: expected names and values/],
-    [
-      'version: v1\nfunctions:\n  a: { sl: 3 }',
-      /f\.yaml:3: a: there is no sl; there are slo, solo/,
-    ],
+    ['version: v1\nfunctions:\n  a: { sl: 3 }', /f\.yaml:3: a: there is no sl; did you mean slo\?/],
     ['version: v1\nfunctions:\n  a: { slo: 3 }', /f\.yaml:3: a: slo and solo.* together/],
     ['version: v1\nfunctions:\n  a: { slo: 3, solo: 0 }', /solo: expected a number from 0\.001/],
     ['version: v1\nfunctions:\n  a: { slo: 3, solo: 1, bears: 1 }', /slo with solo, or bears/],

@@ -11,6 +11,7 @@ import type { GpuState } from '../../policies/state.js';
 import { deviceRoom } from '../../src/devices/device-room.js';
 import { formatAddress } from '../../src/options/values.js';
 import type { Step } from '../../src/run/doctor.js';
+import { authority } from '../support/certificates.js';
 import { Guest } from '../support/guest.js';
 import { outboard, Serving } from '../support/serving.js';
 
@@ -119,6 +120,30 @@ t.test('tenants: a wrong token, too much, all slots taken', async (t) => {
     text: /all its slots are taken(.|\n)*OB_TENANT_SESSIONS/,
   });
   await holding.leave();
+});
+
+t.test('TLS: who answers, and how it is known', async (t) => {
+  const ours = authority(t.testdir({}), 'ours');
+  const { cert, key } = ours.issue('server', ['IP:127.0.0.1']);
+  const serving = await Serving.start(t, [
+    ...['--tls-listen', '127.0.0.1:0', '--tls-cert', cert, '--tls-key', key],
+  ]);
+  const plain = formatAddress(serving.address);
+  const tls = serving.listening.find((one) => one.startsWith('tls://')) ?? '';
+  const ca = ['--ca', ours.ca];
+  t.match(await doctor(['--server', tls, ...ca]), { code: 0, text: /^ok kernel/m });
+  for (const [args, failed, text] of [
+    [['--server', tls], 'connection', /certificate\nName the authority's file.*--ca/],
+    [
+      ['--server', tls.replace('127.0.0.1', 'localhost'), ...ca],
+      'connection',
+      /\nName the server as/,
+    ],
+    [['--server', `tls://${plain}`, ...ca], 'connection', /\nThat port speaks no TLS/],
+    [['--server', tls.replace('tls://', ''), ...ca], 'server', /speaks TLS\nSay tls:\/\/127/],
+  ] as [string[], string, RegExp][]) {
+    t.match(await doctor(args), { code: 3, failed, text });
+  }
 });
 
 t.test('a place in the queue, and no session in time', async (t) => {

@@ -1,5 +1,5 @@
 // `serve --check-config` refuses what `serve` refuses, in the same words.
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -71,6 +71,18 @@ t.test('what cannot start is refused by both alike', async (t) => {
     t.match(serves, { status: 3, code, warmed: 0 }, args.join(' '));
     t.same(checks, serves, `${args.join(' ')}: checked`);
   }
+});
+
+t.test('a name in the configuration file that there is not', async (t) => {
+  const file = path.join(folderFor(t), 'serve.yaml');
+  writeFileSync(file, 'version: v1\nlisten: 127.0.0.1:0\nsession-memry: 1G\n');
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    [outboard, 'serve', '--config', file, '--check-config'],
+    { encoding: 'utf8' },
+  );
+  t.equal(status, 3);
+  t.match(stderr, /serve\.yaml:3: there is no session-memry; did you mean session-memory\? \(OB_C/);
 });
 
 t.test('a folder that the system will not make ends the start', async (t) => {
