@@ -3,14 +3,13 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use rustls::client::{Resumption, UnbufferedClientConnection};
-use rustls::crypto::{ring, CryptoProvider};
 use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS13;
 use rustls::ClientConfig;
 
 use crate::identity::Identity;
-use crate::shake::{failure_of, Connection, Handshake, Heard, Now};
+use crate::shake::{failure_of, provider, Connection, Handshake, Heard, Now};
 use crate::trust::trust;
 use crate::Failure;
 
@@ -21,7 +20,7 @@ pub fn begin(
     identity: Option<Identity<'_>>,
     now: u64,
 ) -> Result<Handshake, Failure> {
-    let provider: Arc<CryptoProvider> = Arc::new(ring::default_provider());
+    let provider = provider();
     let name = ServerName::try_from(host).map_err(|_| Failure::BadHost)?.to_owned();
     let trust = trust(authorities, &provider).ok_or(Failure::BadAuthorities)?;
     let builder = ClientConfig::builder_with_details(provider.clone(), Now::new(now))

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{ring, verify_tls13_signature_with_raw_key, CryptoProvider};
+use rustls::crypto::{verify_tls13_signature_with_raw_key, CryptoProvider};
 use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{NoClientAuth, NoServerSessionStorage, UnbufferedServerConnection};
@@ -16,7 +16,7 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, ServerConfig, Sign
 use webpki::{anchor_from_trusted_cert, EndEntityCert};
 
 use crate::identity::Identity;
-use crate::shake::{failure_of, Connection, Handshake, Heard, Now};
+use crate::shake::{failure_of, provider, Connection, Handshake, Heard, Now};
 use crate::trust::Clients;
 use crate::Failure;
 
@@ -57,7 +57,7 @@ impl Peer {
 impl Server {
     /// All in PEM. Without authorities nobody is asked for a certificate.
     pub fn new(identity: &Identity<'_>, authorities: Option<&[u8]>) -> Result<Server, Failure> {
-        let provider: Arc<CryptoProvider> = Arc::new(ring::default_provider());
+        let provider = provider();
         let own = identity.read(&provider)?;
         let clients = match authorities {
             None => None,

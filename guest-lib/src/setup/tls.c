@@ -17,6 +17,10 @@
 #include "setup/log.h"
 #include "setup/wait.h"
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
 // Records that leave together.
 #define OUT_RECORDS 8
 #define OUT_BYTES \
@@ -268,21 +272,29 @@ void tls_close(struct tls *tls) {
 
 // ---- records -----------------------------------------------------------------------------------
 
-// What is the program's is copied by the kernel, which says where it cannot be read.
+// Whether all of it can be read; false also where the kernel (before 5.14) does not tell.
+static _Bool readable(const struct iovec *part) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)part->iov_base;
+  const uintptr_t begin = at & -page, end = (at + part->iov_len + page - 1) & -page;
+  return madvise((void *)begin, end - begin, MADV_POPULATE_READ) == 0;
+}
+
+// What is the program's and cannot be read is found out by the kernel.
 static _Bool copy(const struct iovec *to, int count, const struct iovec *from, _Bool ours) {
-  ssize_t copied = ours ? -1 : process_vm_readv(getpid(), to, (unsigned long)count, from, 1, 0);
+  const _Bool direct = ours || readable(from);
+  ssize_t copied = direct ? -1 : process_vm_readv(getpid(), to, (unsigned long)count, from, 1, 0);
   if (copied == (ssize_t)from->iov_len) return 1;
   // Sandboxes forbid it.
-  const _Bool forbidden = ours || (copied < 0 && errno != EFAULT);
+  const _Bool by_us = direct || (copied < 0 && errno != EFAULT);
   const char *at = from->iov_base;
-  size_t there = forbidden ? from->iov_len : copied < 0 ? 0 : (size_t)copied;
+  size_t there = by_us ? from->iov_len : copied < 0 ? 0 : (size_t)copied;
   for (int i = 0; i < count; i++) {
     const size_t piece = there < to[i].iov_len ? there : to[i].iov_len;
-    if (forbidden) memcpy(to[i].iov_base, at, piece);
+    if (by_us) memcpy(to[i].iov_base, at, piece);
     memset((char *)to[i].iov_base + piece, 0, to[i].iov_len - piece);
     at += piece, there -= piece;
   }
-  return forbidden;
+  return by_us;
 }
 
 // Of all records' content, the bytes from `begin` on, as they lie in the records at `records`.
