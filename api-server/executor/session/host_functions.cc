@@ -30,17 +30,19 @@ void HostFunctions::give(Record *record) {
   note_pending();
 }
 
+CUresult HostFunctions::add_callback(CUstream stream, Record *record) {
+  return driver_.cuStreamAddCallback(
+      stream,
+      [](CUstream, CUresult status, void *data) { run(static_cast<Record *>(data), status); },
+      record, 0);
+}
+
 CUresult HostFunctions::call(CUstream stream, uint64_t function, wire_function kind) {
   Record *const record = take(function, kind == WIRE_FUNCTION_KEPT);
   if (!record) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result =
       kind == WIRE_FUNCTION_CALLBACK || kind == WIRE_FUNCTION_STEP
-          ? driver_.cuStreamAddCallback(
-                stream,
-                [](CUstream, CUresult status, void *data) {
-                  run(static_cast<Record *>(data), status);
-                },
-                record, 0)
+          ? add_callback(stream, record)
           : driver_.cuLaunchHostFunc(
                 stream, [](void *data) { run(static_cast<Record *>(data), CUDA_SUCCESS); }, record);
   if (result != CUDA_SUCCESS) give(record);
@@ -52,10 +54,7 @@ CUresult HostFunctions::call_late(CUstream stream, uint64_t function, std::span<
   if (!record) return CUDA_ERROR_OUT_OF_MEMORY;
   record->late = true;
   record->area = area;
-  const CUresult result = driver_.cuStreamAddCallback(
-      stream,
-      [](CUstream, CUresult status, void *data) { run(static_cast<Record *>(data), status); },
-      record, 0);
+  const CUresult result = add_callback(stream, record);
   if (result != CUDA_SUCCESS) give(record);
   return result;
 }

@@ -82,6 +82,7 @@ class HostFunctions {
   Record *take(uint64_t function, bool kept);
   void give(Record *record);
   static void run(Record *record, CUresult status);
+  CUresult add_callback(CUstream stream, Record *record);
 
   const Driver &driver_;
   const Push push_;

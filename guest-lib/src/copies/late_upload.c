@@ -25,6 +25,18 @@ _Bool late_is_due_slow(const struct copy *copy) {
                             answer_lands_in(copy->session, host_view(source), bytes)));
 }
 
+// Where copies go while their own stream is held.
+static CUresult find_aside(struct session *session, uint64_t *stream) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  uint64_t *aside = &session->late_stream;
+  CUresult result = CUDA_SUCCESS;
+  pthread_mutex_lock(&lock);
+  if (!handle_is_live(WIRE_KIND_STREAM, *aside)) result = stream_begin_apart(session, aside);
+  *stream = *aside;
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+
 // ---- to a server that makes the copy -----------------------------------------------------------
 
 // More pieces than this would take much of a stream's room: such a copy goes aside.
@@ -62,13 +74,9 @@ static CUresult send_payload(const struct copy *late, const struct host_step_cal
 
 // The server has no room for it: by a copy on a stream aside.
 static CUresult copy_aside(struct copy *late) {
-  uint64_t *aside = &late->session->late_stream;
-  CUresult result = handle_is_live(WIRE_KIND_STREAM, *aside)
-                        ? CUDA_SUCCESS
-                        : stream_begin_apart(late->session, aside);
-  late->stream = *aside;
+  CUresult result = find_aside(late->session, &late->stream);
   if (!result) result = copy_upload(late);
-  return result ? result : stream_synchronize(late->session, *aside);
+  return result ? result : stream_synchronize(late->session, late->stream);
 }
 
 // On the thread of functions: it is the copy's turn.
@@ -131,23 +139,6 @@ static CUresult post_pieces(const struct copy *copy) {
 }
 
 // ---- to one that does not ----------------------------------------------------------------------
-
-// Where copies go while their own stream is held.
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static CUresult find_aside(struct session *session, uint64_t *stream) {
-  CUresult result = CUDA_SUCCESS;
-  pthread_mutex_lock(&lock);
-  uint64_t *aside = &session->late_stream;
-  if (!*aside || handle_check(WIRE_KIND_STREAM, *aside)) {
-    CUstream made;
-    result = guest_cuStreamCreate(&made, CU_STREAM_NON_BLOCKING);
-    if (!result) *aside = handle_of(made);
-  }
-  *stream = *aside;
-  pthread_mutex_unlock(&lock);
-  return result;
-}
 
 // With a copy on the stream aside.
 static void run(void *data) {
