@@ -44,7 +44,18 @@ void say_variables(CUmodule module) {
   }
 }
 
-// `otherwise`: makes, between all that is compared, what no kernel holds.
+// Slabs for small pieces and pieces of its own, all of it freed in the order in which it was made,
+// and the other way.
+void use_and_free() {
+  for (const bool backwards : {false, true}) {
+    CUdeviceptr pieces[8];
+    for (int i = 0; i < 8; i++) OK(cuMemAlloc_v2(&pieces[i], i == 4 ? 9 << 20 : 700 << 10));
+    for (int i = 0; i < 8; i++) OK(cuMemFree_v2(pieces[backwards ? 7 - i : i]));
+  }
+}
+
+// `otherwise`: makes, between all that is compared, what no kernel holds, and before it what is not
+// there any more.
 int one_process(int device, bool otherwise) {
   OK(cuInit(0));
   if (otherwise) mmap(nullptr, 1 << 30, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -58,6 +69,7 @@ int one_process(int device, bool otherwise) {
     if (otherwise) OK(cuEventCreate(&event, CU_EVENT_DEFAULT));
   };
   disturb();
+  if (otherwise) use_and_free();
   CUmodule first = load_kernels(), second = load_kernels();
   say_variables(first);
   say_variables(second);

@@ -34,10 +34,19 @@ uint64_t Arena::room_of_small(uint64_t size) const {
   return round_up(size, 512) + (checks_ == Checks::kExact ? 512 : 0);
 }
 
+// Where nothing is allocated, addresses are given as if nothing had ever been: who makes the same
+// in the same order gets the same. A first slab that is spare need not go for a small part of it.
+void Arena::begin_anew(bool small) {
+  const Window &window = granules_->window();
+  if (!spare_ || addresses_.total() != window.size - kGranule) return;
+  if (!small || spare_ != window.base) drop_spare();
+}
+
 uint64_t Arena::allocate(uint64_t size, uint64_t align, uint8_t flags) {
   if (size == 0 || size > (uint64_t{1} << 46)) return 0;
   bool apart = checks_ == Checks::kPages && flags != (kReadable | kWritable);
   uint64_t address;
+  begin_anew(size <= kSmall && !apart);
   if (size <= kSmall && !apart) {
     address = allocate_small(room_of_small(size), align < 512 ? 512 : align);
   } else {
@@ -60,6 +69,7 @@ uint64_t Arena::reserve(uint64_t size, bool *backed) {
   if (size == 0 || size > (uint64_t{1} << 46)) return 0;
   *backed = size <= kSmall;
   if (*backed) return allocate(size);
+  begin_anew(false);
   return addresses_.take(round_up(size, kGranule) + kGranule, kGranule).value_or(0);
 }
 
@@ -157,9 +167,11 @@ std::vector<Arena::Retired> Arena::release_small(uint64_t address, uint64_t size
       spare_ = slab;
       continue;
     }
-    small_.take_at(slab, kGranule);
-    granules_->set(slab, kGranule, 0);
-    retired.push_back({slab, kGranule, false});
+    const uint64_t later = std::max(slab, spare_);
+    spare_ = std::min(slab, spare_);
+    small_.take_at(later, kGranule);
+    granules_->set(later, kGranule, 0);
+    retired.push_back({later, kGranule, false});
   }
   return retired;
 }

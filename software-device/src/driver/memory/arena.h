@@ -70,14 +70,15 @@ class Arena {
   uint64_t allocate_large(uint64_t size);
   std::vector<Retired> release_small(uint64_t address, uint64_t size);
   void drop_spare();
+  void begin_anew(bool small);
 
   PhysicalMemory *physical_ = nullptr;
   Checks checks_ = Checks::kExact;
   std::unique_ptr<Granules> granules_;
-  Ranges addresses_;                                 // in granules, for large allocations and slabs
-  Ranges small_;                                     // free parts of committed slabs
-  uint64_t spare_ = 0;                               // a slab that is wholly free
-  std::set<uint64_t> apart_;                         // small ones with granules of their own
+  Ranges addresses_;          // in granules, for large allocations and slabs
+  Ranges small_;              // free parts of committed slabs
+  uint64_t spare_ = 0;        // a slab that is wholly free, the first of them
+  std::set<uint64_t> apart_;  // small ones with granules of their own
   std::map<uint64_t, std::vector<Extent>> extents_;  // by the base of what was committed
 };
 

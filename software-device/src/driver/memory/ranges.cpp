@@ -8,10 +8,12 @@ void Ranges::insert(uint64_t base, uint64_t size) {
   if (size == 0) return;
   by_base_.emplace(base, size);
   by_size_.emplace(size, base);
+  total_ += size;
 }
 
 void Ranges::erase(std::map<uint64_t, uint64_t>::iterator range) {
   by_size_.erase({range->second, range->first});
+  total_ -= range->second;
   by_base_.erase(range);
 }
 

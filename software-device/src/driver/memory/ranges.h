@@ -20,6 +20,9 @@ class Ranges {
   // Takes exactly [base, base + size). False when it is not wholly free.
   bool take_at(uint64_t base, uint64_t size);
 
+  // The sizes of all ranges together.
+  uint64_t total() const { return total_; }
+
   // The largest free range, or nothing.
   std::optional<std::pair<uint64_t, uint64_t>> largest() const;
 
@@ -32,6 +35,7 @@ class Ranges {
 
   std::map<uint64_t, uint64_t> by_base_;
   std::set<std::pair<uint64_t, uint64_t>> by_size_;  // (size, base)
+  uint64_t total_ = 0;
 };
 
 }  // namespace softdev::driver
