@@ -122,6 +122,7 @@ enum wire_move {
   WIRE_MOVE_COUNTERS,  // the session's counters, as uint64_t
   WIRE_MOVE_TLS,       // of a connection by TLS: its state (OUTBOARD_TLS_STATE bytes), and records
                        // behind
+  WIRE_MOVE_PRINTED,   // one byte, where kernels have printed: their buffer keeps its size
   WIRE_MOVE_KINDS,
 };
 

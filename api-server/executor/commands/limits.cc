@@ -33,6 +33,8 @@ CUresult set_limit(Session &s, int which, uint64_t value, uint64_t *made) {
   // Those behind it are switches that no session has a use for.
   if (which < 0 || which > CU_LIMIT_PERSISTING_L2_CACHE_SIZE) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   const auto limit = static_cast<CUlimit>(which);
+  // The driver does not know of kernels that were launched elsewhere.
+  if (limit == CU_LIMIT_PRINTF_FIFO_SIZE && s.has_printed()) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(s.limits_mutex());
   size_t before = 0;
   s.driver().cuCtxGetLimit(&before, limit);

@@ -408,10 +408,12 @@ bool Departure::states() {
   const std::vector<uint64_t> returned = s_.host_functions().returned_early();
   std::vector<uint64_t> counters(kCounterCount);
   memcpy(counters.data(), &s_.count(), kCounterCount * sizeof(uint64_t));
+  const uint8_t printed = 1;
   return state(WIRE_MOVE_UNREAD, unread.data(), unread.size()) &&
          state(WIRE_MOVE_EVENTS, times.data(), times.size() * sizeof times[0]) &&
          state(WIRE_MOVE_RETURNED, returned.data(), returned.size() * sizeof returned[0]) &&
-         state(WIRE_MOVE_COUNTERS, counters.data(), counters.size() * sizeof counters[0]) && keys();
+         state(WIRE_MOVE_COUNTERS, counters.data(), counters.size() * sizeof counters[0]) &&
+         state(WIRE_MOVE_PRINTED, &printed, s_.printing_is_fixed() ? sizeof printed : 0) && keys();
 }
 
 // Of a connection by TLS. From here on nothing is sent to the guest, or both processes would use

@@ -285,6 +285,10 @@ bool Session::take_state(uint32_t kind, std::span<const uint8_t> bytes) {
       to = &arrival_->tls;
       most = Records::kStateBytes + Records::kMostUnopened;
       break;
+    case WIRE_MOVE_PRINTED:
+      to = &arrival_->printed;
+      most = 1;
+      break;
     default:
       return false;
   }
@@ -334,6 +338,7 @@ void Session::arrive(const wire_MoveCommit &in_place) {
   sequence_ = q.sequence;
   posted_count_ = q.posted;
   idle_owed_ = true;
+  if (!arrival->printed.empty()) has_printed_.store(true);
   host_functions_.begin_anew(q.last_call, list_of<uint64_t>(arrival->returned));
   const std::vector<uint64_t> before = list_of<uint64_t>(arrival->counters);
   if (before.size() == kCounterCount) {

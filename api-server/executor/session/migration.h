@@ -41,6 +41,7 @@ struct Arrival {
   std::vector<uint8_t> returned;  // uint64_t
   std::vector<uint8_t> counters;  // uint64_t
   std::vector<uint8_t> tls;       // of a connection by TLS
+  std::vector<uint8_t> printed;   // whether kernels have printed: a byte, or nothing
 };
 
 }  // namespace outboard

@@ -252,6 +252,11 @@ class Session : public std::enable_shared_from_this<Session> {
   void unloaded(const Module &module);
   // Whether the heap of kernels can no longer be set to another size. Any thread.
   bool heap_is_fixed();
+  // The same of the buffer of what they print, which has its size once one has been launched, here
+  // or where the session was before.
+  bool printing_is_fixed();
+  // Whether one has where it was before.
+  bool has_printed() const { return has_printed_.load(); }
   // Makes a variable of a module memory that the guest may use.
   void make_reachable(Module *module, const Variable &variable);
   ImageRoom &image_room() { return image_room_; }
@@ -386,6 +391,7 @@ class Session : public std::enable_shared_from_this<Session> {
   LoadLog load_log_;
 
   std::mutex limits_mutex_;
+  std::atomic<bool> has_printed_{false};
   std::mutex load_mutex_;     // while a library is loaded and what it takes is measured
   std::mutex handles_mutex_;  // of the next three, and while a handle is made
   std::condition_variable handle_ended_;

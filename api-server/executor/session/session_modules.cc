@@ -111,11 +111,21 @@ void Session::drop_functions_of(const Module *module) {
   objects_.drop_functions_of(module);
 }
 
+// Whether it cannot be set to what it is.
+static bool is_fixed(const Driver &driver, CUlimit limit) {
+  size_t now = 0;
+  return driver.cuCtxGetLimit(&now, limit) == CUDA_SUCCESS &&
+         driver.cuCtxSetLimit(limit, now) != CUDA_SUCCESS;
+}
+
 bool Session::heap_is_fixed() {
   std::lock_guard lock(limits_mutex_);
-  size_t now = 0;
-  return driver().cuCtxGetLimit(&now, CU_LIMIT_MALLOC_HEAP_SIZE) == CUDA_SUCCESS &&
-         driver().cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, now) != CUDA_SUCCESS;
+  return is_fixed(driver(), CU_LIMIT_MALLOC_HEAP_SIZE);
+}
+
+bool Session::printing_is_fixed() {
+  std::lock_guard lock(limits_mutex_);
+  return has_printed() || is_fixed(driver(), CU_LIMIT_PRINTF_FIFO_SIZE);
 }
 
 void Session::make_reachable(Module *module, const Variable &variable) {

@@ -544,6 +544,27 @@ TEST(a_session_comes_with_what_was_not_carried_out) {
   CHECK(w.ended().reason == EndReason::kClosed);
 }
 
+TEST(kernels_that_have_printed_elsewhere_have_a_buffer_whose_size_stays) {
+  for (const bool printed : {false, true}) {
+    World w(arriving());
+    int guest[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
+    const char carrier = 0;
+    CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+    close(guest[0]);
+    if (printed) put_state(w, WIRE_MOVE_PRINTED, "\1");
+    CHECK_EQUAL(w.guest.call(WIRE_MoveCommit, wire_MoveCommit{}).reply.result, CUDA_SUCCESS);
+    Guest program(guest[1]);
+    wire_LimitSet q{};
+    q.limit = CU_LIMIT_PRINTF_FIFO_SIZE;
+    q.value = 1 << 20;
+    CHECK_EQUAL(program.call(WIRE_LimitSet, q).reply.result,
+                printed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+    program.close();
+    CHECK(w.ended().reason == EndReason::kClosed);
+  }
+}
+
 TEST(a_session_that_does_not_come_is_over) {
   World w(arriving());
   CHECK(w.end().reason == EndReason::kClosed);
