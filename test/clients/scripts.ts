@@ -205,7 +205,11 @@ function python({ installed }: Script): string {
   return path.join(installed.folder, 'bin', 'python');
 }
 
-function deviceSettings({ computeCapability, traits, memory }: Script): Record<string, string> {
+export function deviceSettings({
+  computeCapability,
+  traits,
+  memory,
+}: Script): Record<string, string> {
   return {
     ...(computeCapability && { SOFTWARE_DEVICE_COMPUTE_CAPABILITY: computeCapability }),
     ...(traits && device.software && { SOFTWARE_DEVICE_TRAITS: traits }),
@@ -225,7 +229,7 @@ export function runNatively(script: Script): Promise<Outcome> {
 
 export function runRemoted(
   script: Script,
-  server: Servers,
+  server: Pick<Servers, 'address'>,
   more: Record<string, string> = {},
 ): Promise<Outcome> {
   const { args, env } = prepared(script, guestLibrary);

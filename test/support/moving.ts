@@ -85,9 +85,10 @@ export async function startTwoGpus(
   t: Test,
   more: readonly string[] = [],
   accessToken: string | null = null,
+  env: Record<string, string> = {},
 ): Promise<{ server: TestServer; operator: Operator }> {
   const args = ['--device', 'software', '--gpus', '2', '--servers-per-gpu', '2', ...more];
-  const server = await startServer({ args: [...args, '--http', '127.0.0.1:0'] });
+  const server = await startServer({ args: [...args, '--http', '127.0.0.1:0'], env });
   t.teardown(() => server.stop());
   await server.logged(/"http":/);
   return { server, operator: new Operator(server, accessToken) };

@@ -1,0 +1,56 @@
+// All programs say what they say natively while they move between GPUs, or between processes on one, after every so
+// many of their commands. What hinders some of them stands in test/programs/hindered.tsv. At night all of them and at
+// more commands; else a few.
+import t from 'tap';
+import { allPrograms, wantedPrograms } from '../../support/all-programs.js';
+import { seeded } from '../../support/cutting-proxy.js';
+import { countCommands, hinderedPrograms, movedAfterEvery } from '../../support/moved-programs.js';
+import { startTwoGpus } from '../../support/moving.js';
+import { noPrograms } from '../../support/paths.js';
+import { native, type Outcome, remoted } from '../../support/program.js';
+
+/** How often each of them is held, of those with enough commands. */
+const most = Number(process.env['OUTBOARD_TEST_MOVES'] ?? (process.env['NIGHTLY'] ? 12 : 2));
+const few = ['stencil', 'separate-compilation', 'several-architectures', 'printf-buffer'];
+
+/** Of two processes that share memory, which the two GPUs here do not have in common. */
+const together = ['frees-while-running-shared', 'ipc', 'pool-sharing', 'shared-pieces'];
+const said = ({ code, signal, stdout }: Outcome) => ({ code, signal, stdout });
+
+t.test('what hinders is of programs that there are', async (t) => {
+  const names = allPrograms.map(({ name }) => name);
+  t.same(
+    [...hinderedPrograms.keys()].filter((name) => !names.includes(name)),
+    [],
+  );
+});
+
+t.test('after every so many commands', { skip: noPrograms }, async (t) => {
+  const two = await startTwoGpus(t);
+  const { server, operator } = two;
+  for (const { name, path, args } of wantedPrograms(allPrograms, few)) {
+    if (together.includes(name)) continue;
+    const hindered = hinderedPrograms.get(name) ?? [];
+    const here = await native(path, { args });
+    const run = (address: string) => remoted(path, address, { args });
+    const { commands } = await countCommands(server, run);
+    await operator.rested();
+    const every = Math.max(1, Math.floor(commands / most));
+    const random = seeded(commands);
+    for (const wish of [{}, { within: true }]) {
+      // Between two frames, and in the middle of one.
+      const beyond = () => (random() < 0.5 ? 0 : Math.floor(random() * 200));
+      const { outcome, moved, refusals } = await movedAfterEvery(every, two, run, wish, beyond);
+      const what = `${name} ${JSON.stringify(wish)}, after every ${every} of ${commands}`;
+      t.same(said(outcome), said(here), `${what}: ${outcome.stderr}`);
+      const unknown = [...refusals].filter((why) => why !== 'busy' && !hindered.includes(why));
+      t.same(unknown, [], `${what}: why it stayed`);
+      const enough = moved > 0 || hindered.length > 0 || commands < 4;
+      t.ok(enough, `${what}: it moved ${moved} times`);
+      await operator.rested();
+    }
+  }
+  t.notMatch(server.log(), /"level":(50|60)/, 'the server has met no error');
+  const freed = (await operator.state()).gpus.map(({ memory }) => memory.reserved);
+  t.same(freed, [0, 0], 'nothing stays reserved');
+});
