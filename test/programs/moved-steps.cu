@@ -15,6 +15,7 @@
 #include <cuda.h>
 
 #include "check.h"
+#include "check_driver.h"
 
 __device__ unsigned hidden = 5;
 __device__ unsigned *kept;
@@ -101,22 +102,21 @@ int main() {
       CUmemAllocationProp of = {};
       of.type = CU_MEM_ALLOCATION_TYPE_PINNED;
       of.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-      if (cuMemCreate(&piece, 2 << 20, &of, 0) != CUDA_SUCCESS) return 1;
+      DRIVER(cuMemCreate(&piece, 2 << 20, &of, 0));
     }
-    if (word == "free" && cuMemRelease(piece) != CUDA_SUCCESS) return 1;
+    if (word == "free") DRIVER(cuMemRelease(piece));
     if (word == "load") {
       CUmodule next;
-      if (cuModuleLoadData(&next, kLibrary) != CUDA_SUCCESS) return 1;
-      if (library && cuModuleUnload(library) != CUDA_SUCCESS) return 1;
+      DRIVER(cuModuleLoadData(&next, kLibrary));
+      if (library) DRIVER(cuModuleUnload(library));
       library = next;
     }
     if (word == "load" || (word == "step" && library)) {
       CUfunction count;
       void *arguments[] = {&counted};
       unsigned value;
-      if (cuModuleGetFunction(&count, library, "count") != CUDA_SUCCESS) return 1;
-      if (cuLaunchKernel(count, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr) != CUDA_SUCCESS)
-        return 1;
+      DRIVER(cuModuleGetFunction(&count, library, "count"));
+      DRIVER(cuLaunchKernel(count, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr));
       CHECK(cudaMemcpy(&value, counted, sizeof value, cudaMemcpyDeviceToHost));
       printf("the library has counted to %u\n", value);
     }

@@ -1,6 +1,6 @@
 // Programs of test/programs that are no part of the backbone.
 
-// Run by bad-input.test.ts, claims.test.ts, empty-cubins.test.ts, freed-shared.test.ts, hidden-memory.test.ts, long-waits.test.ts,
+// Run by bad-input.test.ts, claims.test.ts, empty-cubins.test.ts, faults.test.ts, freed-shared.test.ts, hidden-memory.test.ts, long-waits.test.ts,
 // moving.test.ts, peers.test.ts, release.test.ts, several-devices.test.ts and shares.test.ts.
 export const elsewhere = [
   ...[
@@ -11,6 +11,7 @@ export const elsewhere = [
     'endless-launch',
     'endless-peers',
     'freed-shared',
+    'full-behind',
     'large-stacks',
     'leftover-heap',
     'leftovers',

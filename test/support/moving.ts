@@ -118,6 +118,10 @@ export class Steps {
     }
   }
 
+  kill() {
+    this.#child.kill('SIGKILL');
+  }
+
   end(): Promise<Outcome> {
     this.#child.stdin?.end('end\n');
     return this.outcome;

@@ -2,12 +2,12 @@
 // on at one place and says what it says natively, or it ends with an error; and the server is whole after that.
 import t from 'tap';
 import { hasMoved, type Operator, Steps, startTwoGpus } from '../../support/moving.js';
+import { kill, phases, until, type Who } from '../../support/moving-deaths.js';
 import { noPrograms } from '../../support/paths.js';
 import { type Outcome, startNative, startRemoted, testProgram } from '../../support/program.js';
 import type { TestServer } from '../../support/server.js';
 
 const program = testProgram('moved-steps');
-const phases = ['starting', 'preparing', 'transferring'] as const;
 const words = ['step', 'load', 'late', 'step'];
 /** Random deaths beside those in each phase; at night many. */
 const most = process.env['NIGHTLY'] ? 150 : 3;
@@ -18,46 +18,9 @@ async function natively(): Promise<Outcome> {
   return await steps.end();
 }
 
-/** The session's phase is at least this one, or the move has been answered. */
-async function until(
-  operator: Operator,
-  id: number,
-  phase: (typeof phases)[number],
-  moving: Promise<unknown>,
-) {
-  let over = false;
-  void moving.then(() => {
-    over = true;
-  });
-  while (!over) {
-    const session = (await operator.state()).sessions.find((one) => one.id === id);
-    const now = session?.moving ?? null;
-    if (now !== null && phases.indexOf(now) >= phases.indexOf(phase)) return;
-  }
-}
-
-/** Ends the process of the session, or that which it is to move to: the first on the other GPU that is not at rest. */
-async function kill(operator: Operator, id: number, who: 'source' | 'target') {
-  const { sessions, gpus } = await operator.state();
-  const session = sessions.find((one) => one.id === id);
-  const target = gpus
-    .filter(({ index }) => index !== session?.gpu)
-    .flatMap(({ slots }) => slots)
-    .find(({ state }) => state !== 'free');
-  const pid = who === 'source' ? session?.slotPid : target?.pid;
-  // It may have ended by itself meanwhile.
-  if (pid) ended(pid);
-}
-
-function ended(pid: number) {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {}
-}
-
 interface Death {
   phase: (typeof phases)[number];
-  who: 'source' | 'target';
+  who: Who;
 }
 
 /** One program, a move, and a death in it. Returns what became of the program, and of the move. */
