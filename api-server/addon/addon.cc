@@ -277,6 +277,10 @@ void report(Napi::Env env, Napi::Function on_end, Report *report) {
   result.Set("message", owned->end.message);
   result.Set("reusable", owned->end.reusable);
   result.Set("modules", list_modules(env, owned->end.modules));
+  const auto &learnt = owned->end.learnt;
+  Napi::Uint8Array bytes = Napi::Uint8Array::New(env, learnt.size());
+  if (!learnt.empty()) memcpy(bytes.Data(), learnt.data(), learnt.size());
+  result.Set("learnt", bytes);
   on_end.Call({result});
 }
 
@@ -310,10 +314,15 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     options.grace = std::chrono::seconds(to_int(given.Get("graceSeconds"), "graceSeconds"));
     options.upload_cache = to_bool(given.Get("uploadCache"), "uploadCache");
     options.expected = to_modules(to_array(given.Get("expected"), "expected"));
-    const Napi::Value leftover = given.Get("leftover");
-    if (!leftover.IsTypedArray()) throw Error("OB_INTERNAL", "leftover must be a Uint8Array");
-    const auto bytes = leftover.As<Napi::Uint8Array>();
-    options.leftover.assign(bytes.Data(), bytes.Data() + bytes.ByteLength());
+    const auto to_bytes = [&](const char *name) {
+      const Napi::Value value = given.Get(name);
+      if (!value.IsTypedArray())
+        throw Error("OB_INTERNAL", std::string(name) + " must be a Uint8Array");
+      const auto bytes = value.As<Napi::Uint8Array>();
+      return std::vector<uint8_t>(bytes.Data(), bytes.Data() + bytes.ByteLength());
+    };
+    options.learnt = to_bytes("learnt");
+    options.leftover = to_bytes("leftover");
     if (const auto tls = to_optional(given.Get("tls"), "tls", to_object)) {
       const auto part = [&](const char *name) {
         const Napi::Value value = tls->Get(name);

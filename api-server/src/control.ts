@@ -48,6 +48,8 @@ export interface Hello {
   expectsModules: boolean;
   /** Whether it goes by Welcome.granularity; else memory comes in pieces of 2 MiB for it. */
   takesGranularity: boolean;
+  /** Whether it may be told unasked what was learnt of libraries. */
+  takesLearnt: boolean;
   /** Whether it can come back when its connection is cut. */
   resumes: boolean;
   /** It comes back; null: it does not. */
@@ -144,6 +146,8 @@ export interface Welcome {
   granularity?: bigint;
   /** Version of cuBLAS whose calls are served, as 130002; absent, 0: none. */
   cublas?: number;
+  /** Whether the server tells unasked what was learnt of libraries; absent: no. */
+  learnt?: boolean;
   /** By which the guest comes back when its connection is cut; absent: it cannot. */
   resumeSecret?: Uint8Array;
   /** For how long. */

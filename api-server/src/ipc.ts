@@ -66,6 +66,8 @@ export interface SessionOffer {
   group: bigint;
   /** Modules to load before the guest asks. */
   expected: readonly ExpectedModule[];
+  /** What earlier sessions of its function have learnt of libraries; empty: nothing. */
+  learnt: Uint8Array;
   /** Whether what it uploads is kept, and may be asked for by hash. */
   uploadCache: boolean;
   /** What the guest said in its Hello. */
@@ -112,6 +114,7 @@ export const emptyOffer: SessionOffer = {
   tenant: '',
   group: 0n,
   expected: [],
+  learnt: new Uint8Array(),
   uploadCache: false,
   windowBases: [],
   windowSize: 0n,

@@ -120,6 +120,9 @@ export interface SessionOptions {
   uploadCache: boolean;
   /** Modules to load at once, which the guest has been told of. */
   expected: readonly ExpectedModule[];
+  /** What earlier sessions of the function have learnt of libraries, of which it has been told that it comes; empty:
+   * nothing. */
+  learnt: Uint8Array;
   /** How long a launch may take; one that takes longer ends the session, and the guest is told the
    * sentence and the kernel's name. Null: for ever. */
   mostKernel: { seconds: number; sentence: string } | null;
@@ -153,7 +156,12 @@ export interface SessionEnd {
   reusable: boolean;
   /** Modules that it used, as its program's next session may expect them. */
   modules: ExpectedModule[];
+  /** What it and those before it have learnt of libraries, for the next one; empty: it has called none. */
+  learnt: Uint8Array;
 }
+
+/** Bytes of that, at most (learnt_calls.h of the executor). */
+export const learntMost = 24 << 10;
 
 /**
  * Counters of a session, in the order they lie in memory as 64-bit numbers. The buffer is the

@@ -37,6 +37,8 @@ const uploadCacheFrom = 4n << 20n;
 
 /** What memory comes in for guests that do not ask: WIRE_GRANULE of proto/wire/wire.h. */
 const usualGranularity = 2n << 20n;
+/** Of a session that has done nothing. */
+const nothingUsed = { modules: [], learnt: new Uint8Array() };
 
 /** Who hears of a session that has begun. */
 export interface SessionEvents {
@@ -82,8 +84,17 @@ export class SlotSession {
     this.#checkGranularity(snapshot.granularity);
     const window = this.#placeWindow(snapshot);
     this.window = window;
-    const { session, memoryLimit, pinnedLimit, group, tickets, uploadCache, expected, comeback } =
-      this.#offer;
+    const {
+      session,
+      memoryLimit,
+      pinnedLimit,
+      group,
+      tickets,
+      uploadCache,
+      expected,
+      learnt,
+      comeback,
+    } = this.#offer;
     const whole = (bytes: bigint) => bytes - (bytes % snapshot.granularity);
     this.#memoryLimit = whole(memoryLimit < window.size ? memoryLimit : window.size);
     this.#pinnedLimit = whole(pinnedLimit);
@@ -118,6 +129,7 @@ export class SlotSession {
         streamOperations: snapshot.streamOperations,
         granularity: snapshot.granularity,
         cublas: snapshot.cublas,
+        learnt: learnt.length > 0,
         ...(comeback ? { resumeSecret: comeback.secret, resumeSeconds: comeback.seconds } : {}),
       },
     });
@@ -163,7 +175,7 @@ export class SlotSession {
     } catch (error) {
       this.#connection.close();
       const message = `the guest did not take the Welcome: ${(error as Error).message}`;
-      const end: SessionEnd = { reason: 'closed', message, reusable: true, modules: [] };
+      const end: SessionEnd = { reason: 'closed', message, reusable: true, ...nothingUsed };
       queueMicrotask(() => onEnd(end, count(undefined)));
       return;
     }
@@ -181,6 +193,7 @@ export class SlotSession {
         group: this.#offer.group,
         uploadCache: this.#offer.uploadCache,
         expected: this.#offer.expected,
+        learnt: this.#offer.learnt,
         gated: this.#offer.gated,
         measured: this.#offer.measured,
         mostKernel: this.#offer.mostKernel,
@@ -195,7 +208,7 @@ export class SlotSession {
       this.#counters = this.#native.counters(this.#running);
     } catch (error) {
       const message = `the executor did not start: ${(error as Error).message}`;
-      const end: SessionEnd = { reason: 'device', message, reusable: false, modules: [] };
+      const end: SessionEnd = { reason: 'device', message, reusable: false, ...nothingUsed };
       queueMicrotask(() => onEnd(end, count(undefined)));
     } finally {
       tls?.state.fill(0);

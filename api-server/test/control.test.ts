@@ -61,6 +61,7 @@ t.test('every answer comes back as it went', async (t) => {
     streamOperations: 1023,
     granularity: 65536n,
     cublas: 130002,
+    learnt: true,
   };
   const refusal = { code: 'OB_X', sentence: 'a — b', remedy: '', result: -1 };
   const state = {

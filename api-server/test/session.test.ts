@@ -112,7 +112,13 @@ t.test('prepared, begun, ended', async (t) => {
   t.equal(closed(), 1, "this process's copy of the connection is closed");
   t.same(ends, []);
   counters[4] = 42n;
-  const end: SessionEnd = { reason: 'closed', message: 'gone', reusable: true, modules: [] };
+  const end: SessionEnd = {
+    reason: 'closed',
+    message: 'gone',
+    reusable: true,
+    modules: [],
+    learnt: new Uint8Array(),
+  };
   options()?.onEnd(end);
   t.same(ends, [{ end, launches: 42n }]);
 });

@@ -101,8 +101,9 @@ software device executes the kernels on the same processors.
 ${rows.join('\n')}
 
 Every first call of a kind waits for its status, as programs fall back when one fails, and a question about algorithms is
-one more: a program that makes many kinds of calls, and few of each, waits no less often than with its own (20 kinds, each
-with a heuristic and a check; cuSOLVER, whose own kernels are loaded as ever). What was learnt is not kept for the next
-session yet.
+one more: the first session of a function that makes many kinds of calls, and few of each, waits no less often than with
+its own (20 kinds, each with a heuristic and a check; cuSOLVER, whose own kernels are loaded as ever). These are all first
+sessions. The next one of the function is told what was learnt: of the 139 round trips of the 20 kinds 83 are left then,
+and 8 of the 11 of the 60 products (\`libraries/test/learnt.test.ts\` says so).
 `;
 writeFileSync(values.out ?? path.join(root, 'bench', 'results', 'libraries.md'), text);

@@ -2069,13 +2069,14 @@ static inline CUresult put_LibraryCall(struct session *session, uint32_t library
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_LibraryAsk(struct session *session, uint32_t library, uint32_t function, uint64_t handle, uint64_t stream, uint32_t mode, const void *arguments, uint32_t arguments_size, struct answer *answer) {
+static inline CUresult ask_LibraryAsk(struct session *session, uint32_t library, uint32_t function, uint64_t handle, uint64_t stream, uint64_t key, uint32_t mode, const void *arguments, uint32_t arguments_size, struct answer *answer) {
   struct wire_LibraryAsk *frame = batch_ask(session, WIRE_LibraryAsk, sizeof(struct wire_LibraryAsk) + wire_round_up(arguments_size), answer);
   if (!frame) return guest_lost();
   frame->library = library;
   frame->function = function;
   frame->handle = handle;
   frame->stream = stream;
+  frame->key = key;
   frame->mode = mode;
   frame->arguments_size = arguments_size;
   unsigned char *at = (unsigned char *)(frame + 1);

@@ -16,6 +16,8 @@ static inline void learnt_add(struct learnt_key *key, uint64_t word) {
   key->value = (h ^ h >> 33) + 0x9e3779b97f4a7c15ull;
 }
 
+// The key in the current context: another device may do otherwise, and algorithms are a session's.
+struct learnt_key learnt_here(struct learnt_key key);
 _Bool learnt(struct learnt_key key);
 // Notes it. With very many, older ones are forgotten.
 void learn(struct learnt_key key);

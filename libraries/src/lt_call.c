@@ -5,13 +5,13 @@
 #include "lt_memo.h"
 #include "setup/log.h"
 #include "status.h"
+#include "told.h"
 
 void lt_begin(struct lt_words *words, enum lt_function function) {
   words->count = 0;
   words->key.value = 0;
+  words->asks = function != LT_MATMUL && function != LT_TRANSFORM;
   learnt_add(&words->key, function);
-  // Another device may do otherwise, and algorithms are a session's.
-  learnt_add(&words->key, door_era());
 }
 
 static CUresult send(enum lt_function function, const struct lt_words *words, CUstream stream,
@@ -21,7 +21,8 @@ static CUresult send(enum lt_function function, const struct lt_words *words, CU
                                    .function = function,
                                    .mode = LIBRARY_MODE_HOST,
                                    .arguments = words->words,
-                                   .size = words->count * 8};
+                                   .size = words->count * 8,
+                                   .key = words->key.value};
   if (!door() || door_is_child()) return CUDA_ERROR_NOT_INITIALIZED;
   return door()->remote_call(&call, answer);
 }
@@ -33,11 +34,13 @@ static int not_answered(const char *name, CUresult result) {
 
 int lt_start(const char *name, enum lt_function function, const struct lt_words *words,
              CUstream stream) {
-  if (learnt(words->key)) return not_answered(name, send(function, words, stream, NULL));
+  const struct learnt_key key = learnt_here(words->key);
+  if (learnt(key) || (told_take(LIBRARY_CUBLASLT, lt_remember) && learnt(key)))
+    return not_answered(name, send(function, words, stream, NULL));
   struct remote_answer answer;
   const CUresult result = send(function, words, stream, &answer);
   if (result) return not_answered(name, result);
-  if (!answer.status) learn(words->key);
+  if (!answer.status) learn(key);
   if (answer.status) log_debug("%s: the server's library says %d", name, answer.status);
   return answer.status;
 }
@@ -50,10 +53,13 @@ static _Bool lasts(int status) {
 
 int lt_ask(const char *name, enum lt_function function, const struct lt_words *words,
            struct remote_answer *answer) {
-  if (lt_recall(words->key, answer)) return answer->status;
+  const struct learnt_key key = learnt_here(words->key);
+  if (lt_recall(key, answer) ||
+      (told_take(LIBRARY_CUBLASLT, lt_remember) && lt_recall(key, answer)))
+    return answer->status;
   // No work comes of it, so it is of no stream.
   const CUresult result = send(function, words, NULL, answer);
   if (result) return not_answered(name, result);
-  if (lasts(answer->status)) lt_remember(words->key, answer);
+  if (lasts(answer->status)) lt_remember(key, answer);
   return answer->status;
 }

@@ -48,9 +48,10 @@ void lt_add(struct lt_words *words, uint64_t word) {
 void lt_add_address(struct lt_words *words, uint64_t address) {
   // No function asks for more than this.
   enum { ALIGNMENT_MOST = 256 };
-  words->words[words->count++] = address;
-  const uint64_t aligned = (address | ALIGNMENT_MOST) & -(address | ALIGNMENT_MOST);
-  learnt_add(&words->key, address ? aligned : 0);
+  const uint64_t bits = address | ALIGNMENT_MOST;
+  const uint64_t aligned = address ? bits & -bits : 0;
+  words->words[words->count++] = words->asks ? aligned : address;
+  learnt_add(&words->key, aligned);
 }
 
 int lt_add_object(struct lt_words *words, enum lt_kind kind, const struct lt_object *object) {

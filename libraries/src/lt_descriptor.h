@@ -15,6 +15,9 @@ struct lt_words {
   uint64_t words[LT_WORDS_MOST];
   uint32_t count;
   struct learnt_key key;
+  // Of a call that starts nothing: of addresses only that travels by which the answer goes, so that
+  // the same question has the same words in every session.
+  _Bool asks;
 };
 
 void lt_add(struct lt_words *words, uint64_t word);

@@ -32,9 +32,12 @@ t.test('functions do what the real ones do', { skip }, async (t) => {
 t.test('a product is asked once, and costs less', { skip }, async (t) => {
   const server = await serve(real ?? '');
   t.teardown(() => server.stop());
-  const own = await counted(program, server.address, withReal(['few', '20']));
-  const ours = await counted(program, server.address, withOurs(['few', '20']));
-  const more = await counted(program, server.address, withOurs(['few', '40']));
+  // Each is a function of its own, which is told nothing of the others.
+  const run = (name: string, { args, env }: ReturnType<typeof withOurs>) =>
+    counted(program, server.address, { args, env: { ...env, OUTBOARD_NAME: name } });
+  const own = await run('own', withReal(['few', '20']));
+  const ours = await run('ours', withOurs(['few', '20']));
+  const more = await run('more', withOurs(['few', '40']));
   t.match(ours.stdout, /^all as the processor has it$/m, ours.stderr + server.log());
   t.equal(own.stdout, ours.stdout, own.stderr);
   t.comment(`with its own: ${JSON.stringify({ ...own.cost, images: own.imageBytes })}`);
@@ -44,7 +47,7 @@ t.test('a product is asked once, and costs less', { skip }, async (t) => {
   t.ok(ours.cost.roundTrips < own.cost.roundTrips, 'fewer round trips');
   t.ok(ours.cost.bytesSent < own.cost.bytesSent, 'fewer bytes');
   t.equal(ours.imageBytes, 0, 'and no code of the library');
-  const bound = await counted(program, server.address, withBound(['few', '20']));
+  const bound = await run('bound', withBound(['few', '20']));
   t.equal(bound.cost.commands, ours.cost.commands, 'as many where the program has one of its own');
 });
 

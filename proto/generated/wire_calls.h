@@ -1503,7 +1503,7 @@ struct wire_LibraryCall {
 };
 WIRE_CHECK(sizeof(struct wire_LibraryCall) == 40, "wire_LibraryCall");
 
-// LibraryCall whose status and results the program waits for
+// LibraryCall whose status and results the program waits for; by `key`, which the guest chooses, the next session of the function is told of it (learnt_calls.h), 0 for what is not to be
 // arguments follows, padded to 8.
 struct wire_LibraryAsk {
   struct wire_request request;
@@ -1511,10 +1511,11 @@ struct wire_LibraryAsk {
   uint32_t function;
   uint64_t handle;
   uint64_t stream;
+  uint64_t key;
   uint32_t mode;
   uint32_t arguments_size;
 };
-WIRE_CHECK(sizeof(struct wire_LibraryAsk) == 48, "wire_LibraryAsk");
+WIRE_CHECK(sizeof(struct wire_LibraryAsk) == 56, "wire_LibraryAsk");
 // results follows.
 struct wire_LibraryAsk_reply {
   struct wire_reply reply;

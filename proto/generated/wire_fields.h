@@ -423,6 +423,7 @@ static const struct wire_field wire_fields[] = {
   {"function", offsetof(struct wire_LibraryAsk, function), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
   {"handle", offsetof(struct wire_LibraryAsk, handle), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
   {"stream", offsetof(struct wire_LibraryAsk, stream), 8, WIRE_ROLE_HANDLE, WIRE_KIND_STREAM},
+  {"key", offsetof(struct wire_LibraryAsk, key), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
   {"mode", offsetof(struct wire_LibraryAsk, mode), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
   {"arguments_size", offsetof(struct wire_LibraryAsk, arguments_size), 4, WIRE_ROLE_BLOB, WIRE_KIND_NONE},
   {"index", offsetof(struct wire_ModuleExpect, index), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
@@ -566,13 +567,13 @@ static const struct wire_command wire_commands[WIRE_OP_COUNT] = {
   {"ShareEnd", WIRE_ShareEnd, sizeof(struct wire_ShareEnd), 367, 3, 0, 0, 0},
   {"ShareCheck", WIRE_ShareCheck, sizeof(struct wire_ShareCheck), 370, 8, 0, 1, 0},
   {"LibraryCall", WIRE_LibraryCall, sizeof(struct wire_LibraryCall), 378, 6, 1, 0, 0},
-  {"LibraryAsk", WIRE_LibraryAsk, sizeof(struct wire_LibraryAsk), 384, 6, 1, 1, 0},
-  {"ModuleExpect", WIRE_ModuleExpect, sizeof(struct wire_ModuleExpect), 390, 7, 1, 1, 0},
-  {"MoveState", WIRE_MoveState, sizeof(struct wire_MoveState), 397, 2, 0, 0, 1},
-  {"MoveCommit", WIRE_MoveCommit, sizeof(struct wire_MoveCommit), 399, 5, 0, 1, 0},
-  {"Goodbye", WIRE_Goodbye, sizeof(struct wire_Goodbye), 404, 0, 0, 0, 0},
-  {"LateUpload", WIRE_LateUpload, sizeof(struct wire_LateUpload), 404, 10, 0, 0, 0},
-  {"LatePayload", WIRE_LatePayload, sizeof(struct wire_LatePayload), 414, 3, 0, 0, 1},
+  {"LibraryAsk", WIRE_LibraryAsk, sizeof(struct wire_LibraryAsk), 384, 7, 1, 1, 0},
+  {"ModuleExpect", WIRE_ModuleExpect, sizeof(struct wire_ModuleExpect), 391, 7, 1, 1, 0},
+  {"MoveState", WIRE_MoveState, sizeof(struct wire_MoveState), 398, 2, 0, 0, 1},
+  {"MoveCommit", WIRE_MoveCommit, sizeof(struct wire_MoveCommit), 400, 5, 0, 1, 0},
+  {"Goodbye", WIRE_Goodbye, sizeof(struct wire_Goodbye), 405, 0, 0, 0, 0},
+  {"LateUpload", WIRE_LateUpload, sizeof(struct wire_LateUpload), 405, 10, 0, 0, 0},
+  {"LatePayload", WIRE_LatePayload, sizeof(struct wire_LatePayload), 415, 3, 0, 0, 1},
 };
 
 #endif

@@ -113,6 +113,8 @@ struct wire_request {
 // asked. The guest's own requests stay below.
 #define WIRE_EXPECTED ((uint64_t)1 << 63)
 #define WIRE_EXPECTED_MAX 32
+// The request that the answer with what was learnt of libraries names (Welcome.learnt).
+#define WIRE_LEARNT (WIRE_EXPECTED + WIRE_EXPECTED_MAX)
 
 // What a MoveState brings of a session that comes from another process, in parts where it is long.
 enum wire_move {

@@ -1,6 +1,7 @@
 #include "commands/cublas_lt.h"
 
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "libraries/cublas.h"
@@ -35,11 +36,13 @@ bool is_allowed(Session &s, const LtArguments &arguments) {
 
 void ask_cublas_lt(Session &s, const wire_LibraryAsk &q, std::span<const uint8_t> bytes,
                    Starts<Work::kKernel> work) {
-  const uint64_t request = q.request.request;
+  const uint64_t request = q.request.request, key = q.key;
+  const uint32_t function = q.function;
   LtArguments arguments;
   if (const char *why = arguments.decode(q.function, bytes))
     return s.violation(std::string("malformed LibraryAsk: ") + why);
   Libraries &libraries = s.libraries();
+  libraries.learnt().is_used();
   Stream stream;
   if (!libraries.cublas()) return answer_lt(s, request, kCublasNotInitialized);
   if (!s.objects().find(q.stream, &stream)) return answer_lt(s, request, kCublasInvalidValue);
@@ -48,10 +51,13 @@ void ask_cublas_lt(Session &s, const wire_LibraryAsk &q, std::span<const uint8_t
   int status = kCublasSuccess;
   if (!arguments.starts()) {
     // It may load code, as for what a heuristic looks at.
+    const std::vector<uint8_t> asked(bytes.begin(), bytes.end());
     s.hand_over();
     LtAnswer results;
-    if (void *handle = libraries.lt_handle(&status))
+    if (void *handle = libraries.lt_handle(&status)) {
       status = lt.ask(handle, arguments, &libraries.algos(), &results);
+      if (cublas_status_lasts(status)) libraries.learnt().answered(key, function, asked);
+    }
     return answer_lt(s, request, status, &results);
   }
   count_alone(s.count().launches);
@@ -63,6 +69,7 @@ void ask_cublas_lt(Session &s, const wire_LibraryAsk &q, std::span<const uint8_t
   if (void *handle = libraries.lt_handle(&status))
     status = lt.start(pass, handle, arguments, stream.object);
   pass.ended();
+  if (status == kCublasSuccess) libraries.learnt().succeeded(key, LearntCalls::kStartsLt);
   s.objects().unpin(stream.object);
   answer_lt(s, request, status);
 }

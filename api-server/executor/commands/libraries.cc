@@ -99,11 +99,12 @@ void handle_LibraryAsk(Session &s, const wire_LibraryAsk &q, std::span<const uin
                        Starts<Work::kKernel> work) {
   if (q.library == LIBRARY_CUBLASLT) return ask_cublas_lt(s, q, bytes, work);
   if (const char *why = why_malformed(q.library, q.function)) return s.violation(why);
-  const uint64_t request = q.request.request;
+  const uint64_t request = q.request.request, key = q.key;
   const uint32_t function = q.function;
   LibraryArguments arguments;
   if (const char *why = arguments.decode(cublas_calls[function], q.mode, bytes))
     return s.violation(std::string("malformed LibraryAsk: ") + why);
+  s.libraries().learnt().is_used();
   if (function == CUBLAS_cublasCreate_v2) return create(s, q);
   const Cublas *const cublas = s.libraries().cublas();
   const auto handle = s.libraries().find(q.handle);
@@ -133,6 +134,8 @@ void handle_LibraryAsk(Session &s, const wire_LibraryAsk &q, std::span<const uin
   pass.ended();
   s.objects().unpin(stream.object);
   handle->busy = false;
+  if (status == kCublasSuccess && !arguments.results_size())
+    s.libraries().learnt().succeeded(key, LearntCalls::kStarts);
   answer(s, request, status, &arguments);
 }
 

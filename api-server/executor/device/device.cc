@@ -147,6 +147,16 @@ std::shared_ptr<Device> Device::open(const DeviceOptions &options) {
   return device;
 }
 
+std::string Device::libraries_name() const {
+  if (!cublas_) return {};
+  const auto attribute = [this](CUdevice_attribute which) {
+    return std::to_string(facts_.attributes[static_cast<size_t>(which)]);
+  };
+  return std::to_string(cublas_->version()) + " " + facts_.name + " " +
+         attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) + "." +
+         attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+}
+
 void Device::warm_cublas() {
   if (!cublas_ || warm_handle_) return;
   const auto free = [this] {

@@ -121,6 +121,8 @@ class Device {
 
   // Returns cuBLAS; null where sessions get none.
   const Cublas *cublas() const { return cublas_.get(); }
+  // Returns what tells it apart from that of another release, or for another kind of device.
+  std::string libraries_name() const;
   // Makes a handle of it ready for the next session. One thread, with the context current.
   void warm_cublas();
   // Returns a handle, the one that is ready or a new one; null: `status` says why. Any thread with

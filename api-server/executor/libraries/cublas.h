@@ -20,8 +20,14 @@ enum CublasStatus {
   kCublasNotInitialized = 1,
   kCublasAllocFailed = 3,
   kCublasInvalidValue = 7,
+  kCublasArchMismatch = 8,
   kCublasNotSupported = 15,
 };
+// Whether the same call has it the next time, too.
+constexpr bool cublas_status_lasts(int status) {
+  return status == kCublasSuccess || status == kCublasInvalidValue ||
+         status == kCublasArchMismatch || status == kCublasNotSupported;
+}
 
 class Cublas {
  public:

@@ -11,13 +11,15 @@
 #include "base/handles.h"
 #include "device/device.h"
 #include "libraries/cublas.h"
+#include "libraries/learnt_calls.h"
 #include "libraries/library_arguments.h"
 
 namespace outboard {
 
 class Libraries {
  public:
-  Libraries(Device &device, Gate &gate) : device_(device), gate_(gate) {}
+  Libraries(Device &device, Gate &gate)
+      : device_(device), gate_(gate), learnt_(device.libraries_name()) {}
 
   // Null where the device has none.
   const Cublas *cublas() const { return device_.cublas(); }
@@ -44,6 +46,8 @@ class Libraries {
   void *lt_handle_there() const { return lt_handle_.load(std::memory_order_acquire); }
   // Algorithms of cuBLASLt that the session was given. Any thread.
   LtAlgos &algos() { return algos_; }
+  // What sessions of the function have learnt. It outlives a reset. Any thread.
+  LearntCalls &learnt() { return learnt_; }
 
   // Ends all handles. No work is under way, and nobody uses any.
   void release();
@@ -56,6 +60,7 @@ class Libraries {
   std::unordered_map<uint64_t, KernelCost *> costs_;
   std::unordered_map<std::string, KernelCost *> lt_costs_;
   LtAlgos algos_;
+  LearntCalls learnt_;
   std::mutex lt_mutex_;
   std::atomic<void *> lt_handle_ = nullptr;
 };

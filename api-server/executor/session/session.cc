@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/session_limits.h"
 #include "dispatch.h"
+#include "session/learnt.h"
 #include "session/loading.h"
 
 namespace outboard {
@@ -49,6 +50,7 @@ std::shared_ptr<Session> Session::start(std::shared_ptr<Device> device, SessionO
   const int fd = fcntl(options.fd, F_DUPFD_CLOEXEC, 3);
   const int wake_fd = eventfd(0, EFD_CLOEXEC);
   std::vector<ExpectedModule> expected = std::move(options.expected);
+  const std::vector<uint8_t> learnt = std::move(options.learnt);
   std::shared_ptr<Session> session;
   try {
     if (fd < 0 || wake_fd < 0) {
@@ -64,8 +66,10 @@ std::shared_ptr<Session> Session::start(std::shared_ptr<Device> device, SessionO
     device->yield();
     throw;
   }
+  session->libraries_.learnt().take(learnt);
   session->threads_.start();
   if (!expected.empty()) load_expected(*session, std::move(expected));
+  if (!learnt.empty()) tell_learnt(*session);
   std::thread([session]() mutable {
     pthread_setname_np(pthread_self(), "outboard-reaper");
     const std::function<void(const SessionEnd &)> on_end = session->on_end_;

@@ -301,7 +301,8 @@ SessionEnd Session::reap() {
       patience = patience_;
     }
     released = over_.wait_until(lock, began + patience, [this] { return released_; });
-    report = {reason_, end_message_, released && reusable_, used_.list()};
+    report = {reason_, end_message_, released && reusable_, used_.list(),
+              libraries_.learnt().kept()};
   }
   {
     // Its thread has ended, or will: nobody parks any more.

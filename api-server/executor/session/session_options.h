@@ -24,6 +24,7 @@ struct SessionEnd {
   std::string message;                    // one sentence for the log
   bool reusable;                          // whether the device may serve another session
   std::vector<ExpectedModule> modules{};  // those that it has used
+  std::vector<uint8_t> learnt{};          // of libraries (LearntCalls); empty: it has called none
 };
 
 struct SessionOptions {
@@ -54,6 +55,7 @@ struct SessionOptions {
   // Whether the guest may ask for uploads by hash, where the device keeps them.
   bool upload_cache = false;
   std::vector<ExpectedModule> expected;  // told to the guest, and loaded at once
+  std::vector<uint8_t> learnt;           // of libraries, told to the guest at once; empty: nothing
   GateOptions gate;
   TraceOptions trace;
   // How long a launch may take; 0: for ever. A longer one ends the session, and the guest is told

@@ -4,6 +4,7 @@
 #include "check.h"
 #include "cublaslt_call.h"
 #include "fake_cublas.h"
+#include "learnt_calls.h"
 #include "library_call.h"
 #include "world.h"
 
@@ -29,9 +30,10 @@ struct LtWorld : World {
     cublas().set_work([](CUstream, int rows) { return rows == 8 ? 0 : 14; });
   }
 
-  int ask(uint32_t function, const Words &words, Words *results = nullptr) {
-    const uint64_t request =
-        guest.ask(WIRE_LibraryAsk, filled<wire_LibraryAsk>(function, words), bytes(words));
+  int ask(uint32_t function, const Words &words, Words *results = nullptr, uint64_t key = 0) {
+    wire_LibraryAsk asked = filled<wire_LibraryAsk>(function, words);
+    asked.key = key;
+    const uint64_t request = guest.ask(WIRE_LibraryAsk, asked, bytes(words));
     const Answer answer = guest.wait(request);
     CHECK_EQUAL(answer.reply.result, CUDA_SUCCESS);
     const auto &reply = answer.frame.as<wire_LibraryAsk_reply>();
@@ -173,6 +175,105 @@ TEST(memory_that_is_not_the_guests_is_refused) {
   CHECK_EQUAL(w.ask(LT_MATMUL, w.product(8)), 0);
   w.post(LT_MATMUL, w.product(8, w.base() + WIRE_GRANULE - 4));
   CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST(what_was_learnt_is_told_to_the_next_session) {
+  std::vector<uint8_t> learnt;
+  Words algo;
+  {
+    LtWorld w;
+    Words results;
+    CHECK_EQUAL(w.ask(LT_HEURISTIC, w.question(), &results, 71), 0);
+    algo.assign(results.begin() + 1, results.begin() + 9);
+    CHECK_EQUAL(w.ask(LT_MATMUL, w.product(8, w.base(), algo), nullptr, 72), 0);
+    // What has failed is asked again, and so is what the guest has no key for.
+    CHECK_EQUAL(w.ask(LT_MATMUL, w.product(4), nullptr, 73), 14);
+    CHECK_EQUAL(w.ask(LT_MATMUL, w.product(8)), 0);
+    learnt = w.end().learnt;
+    CHECK(!learnt.empty());
+  }
+  WorldOptions options;
+  options.learnt = learnt;
+  {
+    LtWorld w(options);
+    const Answer answer = w.guest.wait(WIRE_LEARNT);
+    const uint32_t size = answer.frame.as<wire_LibraryAsk_reply>().results_size;
+    const auto told = answer.frame.tail<wire_LibraryAsk_reply>(size);
+    learnt_call call;
+    memcpy(&call, told.data(), sizeof call);
+    CHECK_EQUAL(call.key, 71u);
+    CHECK_EQUAL(call.status, 0);
+    CHECK_EQUAL(call.size, 8 + 2 * sizeof(lt_result));
+    // Its algorithms are this session's now, and the handle is there.
+    CHECK(memcmp(told.data() + sizeof call + 8, algo.data(), 64) == 0);
+    memcpy(&call, told.data() + sizeof call + call.size, sizeof call);
+    CHECK_EQUAL(call.key, 72u);
+    CHECK_EQUAL(call.size, 0u);
+    CHECK_EQUAL(size, 2 * sizeof call + 8 + 2 * sizeof(lt_result));
+    w.post(LT_MATMUL, w.product(8, w.base(), algo));
+    CHECK_EQUAL(w.guest.synchronize().async, CUDA_SUCCESS);
+    const uint64_t hindered = w.session->counters()->hindrances.load();
+    CHECK((hindered & bit_of(Hindrance::kLibraries)) != 0);
+    // What it asks beside that is added.
+    CHECK_EQUAL(w.ask(LT_ALGO_IDS, {68, 0, 0, 0, 0, 0, 3}, nullptr, 74), 0);
+    const auto more = w.end().learnt;
+    CHECK(more.size() > learnt.size());
+    CHECK(std::equal(learnt.begin(), learnt.end(), more.begin()));
+  }
+  {
+    LtWorld w(options);
+    w.guest.wait(WIRE_LEARNT);
+    // Who asks no library leaves what is known as it is.
+    CHECK(w.end().learnt.empty());
+  }
+}
+
+TEST(what_others_have_learnt_is_nothing_here) {
+  std::vector<uint8_t> learnt;
+  {
+    LtWorld w;
+    CHECK_EQUAL(w.ask(LT_HEURISTIC, w.question(), nullptr, 71), 0);
+    learnt = w.end().learnt;
+  }
+  const auto told = [](const std::vector<uint8_t> &from) {
+    WorldOptions options;
+    options.learnt = from;
+    LtWorld w(options);
+    return w.guest.wait(WIRE_LEARNT).frame.as<wire_LibraryAsk_reply>().results_size;
+  };
+  CHECK(told(learnt) > 0);
+  // Of another library, cut short, and anything at all.
+  for (size_t i = 0; i < 8; i++) {
+    auto other = learnt;
+    other[i] ^= 1;
+    CHECK_EQUAL(told(other), 0u);
+  }
+  for (size_t size = 1; size < learnt.size(); size += 7)
+    CHECK_EQUAL(told({learnt.begin(), learnt.begin() + static_cast<long>(size)}), 0u);
+  for (uint8_t i = 0; i < 64; i++) {
+    auto other = learnt;
+    for (size_t at = 16; at < other.size(); at += 5)
+      other[at] = static_cast<uint8_t>(other[at] + i);
+    told(other);
+  }
+}
+
+TEST(what_was_learnt_has_a_bound) {
+  LearntCalls calls("a library");
+  for (uint64_t key = 1; key <= 5000; key++) calls.succeeded(key, LearntCalls::kStarts);
+  calls.is_used();
+  const auto kept = calls.kept();
+  CHECK(kept.size() <= LearntCalls::kMostBytes);
+  // The last ones stay.
+  const auto all = calls.all();
+  CHECK_EQUAL(all.back().key, 5000u);
+  CHECK(all.front().key > 1);
+  LearntCalls next("a library");
+  next.take(kept);
+  CHECK_EQUAL(next.all().size(), all.size());
+  LearntCalls other("another library");
+  other.take(kept);
+  CHECK(other.all().empty());
 }
 
 TEST(what_no_guest_of_ours_sends_ends_the_session) {

@@ -75,6 +75,7 @@ World::World(WorldOptions options, int fds[2])
   session_options.group = options.group;
   session_options.upload_cache = options.upload_cache;
   session_options.expected = options.expected;
+  session_options.learnt = options.learnt;
   session_options.arrives = options.arrives;
   session_options.patience = options.patience;
   session_options.stop_patience = options.stop_patience;

@@ -25,6 +25,7 @@ struct WorldOptions {
   uint64_t group = 0;
   bool upload_cache = false;
   std::vector<outboard::ExpectedModule> expected;
+  std::vector<uint8_t> learnt;
   bool arrives = false;
 };
 

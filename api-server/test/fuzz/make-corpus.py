@@ -291,11 +291,11 @@ corpus = {
              frame("PeerUnmap", "QQ", LENT, GRANULE) + synchronize(4),
     "wrong-image": load(1, MODULE, b"x" * 64) + pieces(b"x" * 64, 64) + load(2, MODULE, b"x" * 64),
     "library": map_() + stream +
-               frame("LibraryAsk", "QIIQQII", 1, 0, 78, handle(15, 1), STREAM, 0, 0) +
-               frame("LibraryAsk", "QIIQQIIQ", 2, 0, 278, handle(15, 1), STREAM, 0, 8, 0) +
+               frame("LibraryAsk", "QIIQQQII", 1, 0, 78, handle(15, 1), STREAM, 0, 0, 0) +
+               frame("LibraryAsk", "QIIQQQIIQ", 2, 0, 278, handle(15, 1), STREAM, 7, 0, 8, 0) +
                frame("LibraryCall", "IIQQII", 0, 138, handle(15, 1), STREAM, 0, 0) + synchronize(3),
     "library-lt": map_() + stream +
-                  frame("LibraryAsk", "QIIQQII7Q", 1, 1, 4, 0, STREAM, 0, 56, 68, 0, 0, 0, 0, 0, 4) +
+                  frame("LibraryAsk", "QIIQQQII7Q", 1, 1, 4, 0, STREAM, 7, 0, 56, 68, 0, 0, 0, 0, 0, 4) +
                   frame("LibraryCall", "IIQQII", 1, 0, 0, STREAM, 0, 0) + synchronize(3),
     "library-unknown": frame("LibraryCall", "IIQQII", 2, 0, handle(15, 1), 0, 0, 0),
     "library-function": frame("LibraryCall", "IIQQII", 0, 1 << 20, handle(15, 1), 0, 0, 0),

@@ -21,6 +21,7 @@
 #include "driver/internal.h"
 #include "driver/release.h"
 #include "kernels/expected.h"
+#include "kernels/learnt.h"
 #include "memory/limit.h"
 #include "memory/memory.h"
 #include "session/context.h"
@@ -82,6 +83,7 @@ static CUresult send_hello(struct session *session, const struct config *config,
   hello.window_size = window->size;
   hello.expects_modules = !ablated(ABLATE_MODULES);
   hello.takes_granularity = 1;
+  hello.takes_learnt = !ablated(ABLATE_MODULES);
   hello.resumes = comeback_possible(session, config);
 
   size_t size = control_write_hello(message, &hello);
@@ -223,6 +225,7 @@ static CUresult take_welcome(struct session *session, const struct config *confi
   companion_start(session, welcome->session, gathered.server, connection_server());
   upload_cache_start(session, welcome->upload_cache);
   if (!expected_told(session, welcome)) return CUDA_ERROR_OUT_OF_MEMORY;
+  learnt_told(session, welcome);
   result = comeback_offered(session, config, welcome);
   if (result) return result;
   if (welcome->region) region_offered(session);
@@ -266,8 +269,10 @@ static CUresult start(const struct config *config, const struct window *window) 
       return CUDA_ERROR_OPERATING_SYSTEM;
     }
   }
-  for (struct session *session = sessions; session < sessions_end(); session++)
+  for (struct session *session = sessions; session < sessions_end(); session++) {
     expected_start(session);
+    learnt_start(session);
+  }
   return CUDA_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/learnt.h"
 #include "kernels/remote_call.h"
 #include "memory/memory.h"
 #include "session/session.h"
@@ -45,9 +46,13 @@ static uint64_t remote_era(void) {
   return companion_number(session) << 32 | session->events_reset;
 }
 
+static _Bool remote_learnt(uint32_t library, learnt_each *each, void *context) {
+  return !remote_enter() && learnt_take(session_here(), library, each, context);
+}
+
 const struct companion_table *companion_table(const CUuuid *id) {
-  static const struct companion_table table = {sizeof table, session,    devices,   remote_begin,
-                                               remote_call,  remote_end, remote_era};
+  static const struct companion_table table = {sizeof table, session,    devices,    remote_begin,
+                                               remote_call,  remote_end, remote_era, remote_learnt};
   const CUuuid ours = COMPANION_TABLE;
   return id && memcmp(id, &ours, sizeof ours) == 0 ? &table : NULL;
 }

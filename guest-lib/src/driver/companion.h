@@ -44,6 +44,11 @@ struct companion_table {
   // A number that is another one on another device, in another session and after a reset of the
   // context: what a library has said before may not hold then. 0: there is no current context.
   uint64_t (*remote_era)(void);
+  // learnt_take of kernels/learnt.h, of the session of the current context.
+  _Bool (*remote_learnt)(uint32_t library,
+                         void (*each)(void *context, uint64_t key, int32_t status,
+                                      const void *results, uint32_t size),
+                         void *context);
 };
 
 struct session;

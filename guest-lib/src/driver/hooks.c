@@ -7,6 +7,7 @@
 #include "driver/companion.h"
 #include "images/image_sending.h"
 #include "kernels/expected.h"
+#include "kernels/learnt.h"
 #include "memory/limit.h"
 #include "session/session.h"
 #include "streams/listen.h"
@@ -27,7 +28,7 @@ void hooks_set(void) {
 _Bool sessions_make(unsigned count) {
   _Bool (*const parts[])(struct session * session) = {
       connection_make, outbox_make, inbox_make,        order_make,    region_make,    stream_make,
-      pending_make,    budget_make, known_images_make, expected_make, companion_make,
+      pending_make,    budget_make, known_images_make, expected_make, companion_make, learnt_make,
   };
   for (unsigned i = 0; i < count; i++)
     for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)

@@ -5,6 +5,7 @@
 #include "driver/internal.h"
 #include "driver/primary_context.h"
 #include "kernels/expected.h"
+#include "kernels/learnt.h"
 #include "memory/limit.h"
 #include "session/device.h"
 #include "session/session.h"
@@ -49,6 +50,7 @@ static CUresult try_attach_again(void) {
   budget_round(session);
   connection_watch(session);
   expected_start(session);
+  learnt_start(session);
   stats_add(&guest_stats->attach_ns, clock_ns() - since);
   return CUDA_SUCCESS;
 }

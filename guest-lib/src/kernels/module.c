@@ -11,6 +11,7 @@
 #include "images/image_sending.h"
 #include "images/jit.h"
 #include "kernels/expected.h"
+#include "kernels/learnt.h"
 #include "kernels/function.h"
 #include "kernels/internal.h"
 #include "kernels/library.h"
@@ -397,6 +398,7 @@ static void forget(uint64_t handle, void *object, void *session) {
 
 void module_forget_all(struct session *session) {
   expected_forget(session);
+  learnt_forget(session);
   handle_each(session, WIRE_KIND_MODULE, forget, session);
 }
 

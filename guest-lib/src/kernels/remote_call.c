@@ -50,6 +50,7 @@ static CUresult ask(struct session *session, const struct remote_call *call, uin
   frame->function = call->function;
   frame->handle = call->handle;
   frame->stream = stream;
+  frame->key = call->key;
   frame->mode = call->mode;
   frame->arguments_size = call->size;
   batch_blob((unsigned char *)(frame + 1), call->arguments, call->size);

@@ -16,6 +16,7 @@ struct remote_call {
   uint32_t mode;          // enum library_mode
   const void *arguments;  // as proto/wire/library_call.h or cublaslt_call.h says, aligned to 8
   uint32_t size;          // bytes of them: a multiple of 8, at most REMOTE_ARGUMENTS_MAX
+  uint64_t key;           // by which the next session of the function is told of it; 0: it is not
 };
 
 enum { REMOTE_ARGUMENTS_MAX = 1024, REMOTE_RESULTS_MAX = 6400 };

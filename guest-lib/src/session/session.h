@@ -67,6 +67,7 @@ struct session {
   // images/ and kernels/
   struct known_images *known_images;          // what the server is known to have (image_sending.c)
   struct expected_modules *expected_modules;  // what the server opens unasked (expected.c)
+  struct learnt_answer *learnt;               // what it tells of libraries (learnt.c)
 
   uint32_t
       cublas;  // the version of the server's cuBLAS, as 130002; 0: it serves none (remote_call.c)

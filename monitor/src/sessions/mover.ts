@@ -118,6 +118,7 @@ export class Mover {
       ...session.offer,
       arrives: true,
       expected: [],
+      learnt: new Uint8Array(),
       leftover: new Uint8Array(),
       tls: null,
       windowBases: [base],

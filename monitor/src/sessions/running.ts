@@ -19,6 +19,7 @@ import type { Visitor } from '../queue/visitor.js';
 import type { Waiting } from '../queue/waiting.js';
 import type { Quota } from '../quota/quota.js';
 import type { CacheFolder } from '../slots/cache-folder.js';
+import { LearntCalls } from '../slots/learnt-calls.js';
 import type { Pool } from '../slots/pool.js';
 import type { Slot } from '../slots/slot.js';
 import { type ProgramGpu, UsualModules } from '../slots/usual-modules.js';
@@ -63,6 +64,7 @@ export class Running {
   readonly #observer: Observer;
   readonly #waiting: Waiting;
   readonly #usual = new UsualModules();
+  readonly #learnt = new LearntCalls();
   /** Moves sessions from one process to another. */
   readonly mover: Mover;
 
@@ -119,6 +121,7 @@ export class Running {
       group: seat.group.gpus.length > 1 ? BigInt(seat.group.id) : 0n,
       uploadCache: this.#keepsUploads(visitor.request.tenant),
       expected: visitor.hello.expectsModules ? this.#usual.of(programOf(session)) : [],
+      learnt: visitor.hello.takesLearnt ? this.#learnt.of(programOf(session)) : new Uint8Array(),
       windowBases,
       windowSize,
       takesGranularity,
@@ -327,6 +330,7 @@ export class Running {
         `session ends: ${withKernelNames(message)}`,
       );
       this.#usual.learn(programOf(session), end.modules);
+      this.#learnt.learn(programOf(session), end.learnt);
       this.#over(session, reason, withKernelNames(message));
     }
     this.#free(slot);

@@ -3,7 +3,12 @@
 import { type Static, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import type { FromSlot } from '../../../api-server/src/ipc.js';
-import { counterNames, kernelNameMost, kernelsMost } from '../../../api-server/src/native.js';
+import {
+  counterNames,
+  kernelNameMost,
+  kernelsMost,
+  learntMost,
+} from '../../../api-server/src/native.js';
 import { printable } from '../base/printable.js';
 import { mostModules } from './usual-modules.js';
 
@@ -110,6 +115,7 @@ const end = Type.Object(
     message: sentence,
     reusable: Type.Boolean(),
     modules: few(module, mostModules),
+    learnt: elements<Uint8Array>(Uint8Array, 0, learntMost),
   },
   whole,
 );

@@ -123,7 +123,7 @@ const nonsense = {
   'lists within lists': `write(3, framed(Buffer.from('['.repeat(2_000_000) + ']'.repeat(2_000_000))))`,
   'a device, again': 'say(ready), say(ready)',
   'an answer nobody asked for': `say(ready), say({ type: 'pong', counters: null })`,
-  'a session nobody began': `say(ready), say({ type: 'ended', end: { reason: 'closed', message: '', reusable: true, modules: [] }, counters: {} })`,
+  'a session nobody began': `say(ready), say({ type: 'ended', end: { reason: 'closed', message: '', reusable: true, modules: [], learnt: new Uint8Array() }, counters: {} })`,
   'the closing of a session nobody began': `say(ready), say({ type: 'closing' })`,
   'answers without an end': `say(ready); for (;;) say({ type: 'measured', freeMemory: 1n })`,
 };

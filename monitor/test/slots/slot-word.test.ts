@@ -13,7 +13,10 @@ const snapshot = {
   ...{ greatestPriority: 0, pciBusId: hostile, peers: [], driverVersion: 13000 },
   ...{ windowBase: 0n, windowSize: 1n, streamOperations: 0, granularity: 0n, cublas: 0 },
 };
-const end = { reason: 'violation', message: hostile, reusable: true, modules: [] };
+const end = {
+  ...{ reason: 'violation', message: hostile, reusable: true },
+  ...{ modules: [], learnt: new Uint8Array() },
+};
 const times = { launches: 1n, blocks: 1n, ns: 1n, unmeasured: 0n };
 const nvml = { nvidiaDriver: hostile, nvmlVersion: hostile, sensors: { clocks: [1, 2] } };
 
