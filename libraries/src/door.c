@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "setup/log.h"
+#include "base/notice.h"
 
 static const struct companion_table *table;
 static _Atomic _Bool child;
@@ -22,6 +22,7 @@ static void in_child(void) { atomic_store(&child, 1); }
 
 static void find(void) {
   log_open();
+  notice_open();
   // Whatever is loaded is what the program's runtime calls, too.
   void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (!library) library = dlopen("libcuda.so.1", RTLD_LAZY);
@@ -41,9 +42,9 @@ static void find(void) {
   if (get_table && whole && get_table(&found, &id) == CUDA_SUCCESS) table = found;
   if (table && table->size < sizeof *table) table = NULL;
   if (!table)
-    log_error(
-        "cuBLAS is not served: libcuda.so.1 of this process is not that of this release of "
-        "Outboard. Run the program with `outboard run`, or with --libraries=guest");
+    notice(LOG_ERROR,
+           "cuBLAS is not served: libcuda.so.1 of this process is not that of this release of "
+           "Outboard. Run the program with `outboard run`, or with --libraries=guest");
   pthread_atfork(NULL, NULL, in_child);
 }
 
@@ -79,7 +80,8 @@ uint64_t door_era(void) {
 }
 
 void door_say_unserved(void) {
-  log_error(
+  notice(
+      LOG_ERROR,
       "the server has no cuBLAS for its sessions. Start it with `outboard serve --libraries auto`, "
       "or run the program with --libraries=guest");
 }

@@ -13,7 +13,8 @@ const struct companion_table *door(void);
 CUresult door_context(void);
 // Whether this process was forked off one that has been here: nothing of it can be used.
 _Bool door_is_child(void);
-// Says in the log that the server has no library, and what to do.
+// Says, also to the person in front of `outboard run`, that the server has no library, and what to
+// do.
 void door_say_unserved(void);
 // A copy of rows by our driver, on the stream where `async`, and else as the CUDA runtime makes
 // one.

@@ -1,7 +1,9 @@
 // cuBLAS whose calls travel whole, against NVIDIA's own: natively, with the real library in the
 // program, and with ours in its place.
+import { spawn } from 'node:child_process';
 import t from 'tap';
-import { counted, remoted, testProgram } from '../../test/support/program.js';
+import { outboard } from '../../monitor/test/support/serving.js';
+import { counted, outcome, remoted, testProgram } from '../../test/support/program.js';
 import { natively, real, serve, skip, withBound, withOurs, withReal } from './support.js';
 
 const program = testProgram('cublas-calls');
@@ -112,4 +114,14 @@ t.test('a server without cuBLAS says so', async (t) => {
   });
   t.match(ours.stdout, /cublasCreate_v2\(&handle\): 1 /);
   t.match(ours.stderr, /the server has no cuBLAS.*outboard serve --libraries auto/s);
+  const args = ['run', '--libraries=remote', '--server', server.address, '--'];
+  const words = [outboard, ...args, 'sh', '-c', `${program} few; ${program} few`];
+  const run = spawn(process.execPath, words, { env: { ...process.env, ...options.env } });
+  const { stdout, stderr } = await outcome(run);
+  t.equal(stdout.match(/cublasCreate_v2\(&handle\): 1 /g)?.length, 2, stdout);
+  t.equal(
+    stderr,
+    'outboard: the server has no cuBLAS for its sessions. Start it with `outboard serve --libraries auto`, or run the program with --libraries=guest\n',
+    'and the person in front of it is told, once for all processes',
+  );
 });

@@ -215,7 +215,10 @@ ${optionsHelp(options)}
       if (python) {
         // Who gives up on a busy server too early runs without what Python has to be told.
         const asked = () => askedBy(values, env, { connectSeconds: 5, waitSeconds: 0 });
-        Object.assign(env, await pythonSettings(python, env, values.build, asked));
+        Object.assign(
+          env,
+          await pythonSettings(python, env, values.build, asked, values.libraries === 'remote'),
+        );
       }
       const code = await runProgram(program, rest, env);
       const refused = notices.kept('memory');

@@ -38,6 +38,8 @@ export async function pythonSettings(
   env: NodeJS.ProcessEnv,
   build: string,
   asked: () => Asked,
+  /** Whether its cuBLAS is the server's. */
+  remote: boolean,
 ): Promise<NodeJS.ProcessEnv> {
   // If something is wrong with what is asked for, the guest library says so.
   const kind = await Promise.resolve()
@@ -48,7 +50,9 @@ export async function pythonSettings(
     // With this, NVRTC gives CuPy PTX.
     CUPY_COMPILE_WITH_PTX: env['CUPY_COMPILE_WITH_PTX'] ?? '1',
   };
-  const preloaded = withoutLinker(python, env, build);
+  // A software device that serves cuBLAS is one for which Numba makes nothing; and cuSOLVER and cuSPARSE, whose
+  // programs have the server's cuBLAS, cannot be loaded without the real linker.
+  const preloaded = remote ? null : withoutLinker(python, env, build);
   if (preloaded) settings['LD_PRELOAD'] = preloaded;
   return settings;
 }

@@ -70,6 +70,12 @@ t.test('a script is asked about where it will run', async (t) => {
   const apart = script(bin, 'jupyter', `#!${String(asked.stdout).trim()}\n${says}\n`);
   t.match(preload(apart, first), /libcuda\.so\.1$/, 'whose interpreter has no Numba');
 
+  t.match(
+    preload(pip, { OUTBOARD_LIBRARIES: 'remote' }),
+    /libcuda\.so\.1$/,
+    'whose cuSOLVER calls the cuBLAS of the server, and needs the real one',
+  );
+
   const long = environment(t, 'long'.repeat(40));
   t.match(readFileSync(path.join(long, 'pip'), 'utf8'), /^#!\/bin\/sh\n'''exec' /);
   t.match(preload(path.join(long, 'pip')), keeps, 'where the kernel cannot read the line');
