@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 
+#include "base/notice.h"
 #include "call.h"
 #include "cublas_calls.h"
 #include "cublas_hand.h"
 #include "door.h"
-#include "setup/log.h"
 #include "status.h"
 
 enum { MATH_DEFAULT = 0, ATOMICS_NOT_ALLOWED = 0 };
@@ -33,10 +33,10 @@ static int begin(struct cublas_handle *handle) {
   const int status = call_plain(handle, CUBLAS_cublasCreate_v2, NULL, 0, 1);
   if (!status) return status;
   if (status == STATUS_ALLOC_FAILED)
-    log_error(
-        "the session has no memory left for a handle of cuBLAS: after the first they count with "
-        "the "
-        "code that it loads. Start the server with a larger `outboard serve --module-memory`");
+    notice(LOG_ERROR,
+           "the session has no memory left for a handle of cuBLAS: after the first they count with "
+           "the "
+           "code that it loads. Start the server with a larger `outboard serve --module-memory`");
   // The server keeps the number until then.
   call_plain(handle, CUBLAS_cublasDestroy_v2, NULL, 0, 0);
   door()->remote_end(handle->wire);
@@ -202,6 +202,11 @@ int cublas_cublasGetEnvironmentMode(struct cublas_handle *given, void *out) {
 int cublas_cublasGetVersion_v2(struct cublas_handle *given, void *out) {
   if (!out) return STATUS_INVALID_VALUE;
   // Without a handle, too, as the library does.
-  if (!given) return cublas_cublasGetProperty(-1, out);
+  if (!given) {
+    int parts[3] = {0};
+    for (int i = 0; i < 3; i++) cublas_cublasGetProperty(i, &parts[i]);
+    *(int *)out = parts[0] * 10000 + parts[1] * 100 + parts[2];
+    return STATUS_SUCCESS;
+  }
   WITH_HANDLE(given, { *(int *)out = (int)handle->version; });
 }

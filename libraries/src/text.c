@@ -7,13 +7,9 @@
 // Of the API that this library is, until a handle says which version serves it: 13.0.2.
 enum { VERSION = 130002, CUDART_VERSION = 13000 };
 
-// The whole version for -1.
 int cublas_cublasGetProperty(int type, void *out) {
   if (!out) return STATUS_INVALID_VALUE;
   switch (type) {
-    case -1:
-      *(int *)out = VERSION;
-      return STATUS_SUCCESS;
     case 0:
       *(int *)out = VERSION / 10000;
       return STATUS_SUCCESS;
@@ -46,21 +42,21 @@ static const struct {
      "the function failed to launch on the GPU"},
     {STATUS_INTERNAL_ERROR, "CUBLAS_STATUS_INTERNAL_ERROR", "an internal operation failed"},
     {STATUS_NOT_SUPPORTED, "CUBLAS_STATUS_NOT_SUPPORTED",
-     "the functionality requested is not supported"},
-    {STATUS_LICENSE_ERROR, "CUBLAS_STATUS_LICENSE_ERROR",
-     "the functionality requested requires a license"},
+     "the requested functionality is not supported"},
+    {STATUS_LICENSE_ERROR, "CUBLAS_STATUS_LICENSE_ERROR", "the license check failed"},
 };
+static const char unknown[] = "unrecognized status";
 
 const char *cublas_cublasGetStatusName(int status) {
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (names[i].status == status) return names[i].name;
-  return "CUBLAS_STATUS_UNKNOWN";
+  return unknown;
 }
 
 const char *cublas_cublasGetStatusString(int status) {
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (names[i].status == status) return names[i].text;
-  return "unknown cuBLAS status";
+  return unknown;
 }
 
 // The library's own log would be the server's.

@@ -48,6 +48,32 @@ int cublasSetEmulationStrategy(void *, int);
 int cublasGetEmulationStrategy(void *, int *);
 int cublasSetEnvironmentMode(void *, int);
 int cublasGetEnvironmentMode(void *, int *);
+int cublasSetVector_64(int64_t, int64_t, const void *, int64_t, void *, int64_t);
+int cublasGetVector_64(int64_t, int64_t, const void *, int64_t, void *, int64_t);
+int cublasSetVectorAsync_64(int64_t, int64_t, const void *, int64_t, void *, int64_t, CUstream);
+int cublasGetVectorAsync(int, int, const void *, int, void *, int, CUstream);
+int cublasGetMatrix(int, int, int, const void *, int, void *, int);
+int cublasSetMatrix_64(int64_t, int64_t, int64_t, const void *, int64_t, void *, int64_t);
+int cublasSetMatrixAsync_64(int64_t, int64_t, int64_t, const void *, int64_t, void *, int64_t,
+                            CUstream);
+int cublasGetMatrixAsync_64(int64_t, int64_t, int64_t, const void *, int64_t, void *, int64_t,
+                            CUstream);
+int cublasGetStream_v2(void *, CUstream *);
+int cublasGetPointerMode_v2(void *, int *);
+int cublasSetAtomicsMode(void *, int);
+int cublasGetAtomicsMode(void *, int *);
+int cublasSetMathMode(void *, int);
+int cublasGetMathMode(void *, int *);
+int cublasSetSmCountTarget(void *, int);
+int cublasGetSmCountTarget(void *, int *);
+int cublasSetWorkspace_v2(void *, void *, size_t);
+int cublasGetVersion_v2(void *, int *);
+int cublasGetProperty(int, int *);
+size_t cublasGetCudartVersion(void);
+const char *cublasGetStatusString(int status);
+int cublasLoggerConfigure(int, int, int, const char *);
+int cublasSetLoggerCallback(void *);
+int cublasGetLoggerCallback(void **);
 
 static void *handle;
 
@@ -338,6 +364,57 @@ static void bad(void) {
 
 // ---- copies ------------------------------------------------------------------------------------
 
+// What is set of a handle is what it says.
+static void settings(void) {
+  CUstream stream, got_stream = NULL;
+  MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  printf("stream: %d", cublasSetStream_v2(handle, stream));
+  printf(" %d", cublasGetStream_v2(handle, &got_stream));
+  printf(" %d %d\n", got_stream == stream, cublasGetStream_v2(handle, NULL));
+  for (int value = -1; value < 3; value++) {
+    int mode = 77, atomics = 77;
+    printf("modes %d: %d", value, cublasSetPointerMode_v2(handle, value));
+    printf(" %d %d", cublasGetPointerMode_v2(handle, &mode), mode);
+    printf("; %d", cublasSetAtomicsMode(handle, value));
+    printf(" %d %d\n", cublasGetAtomicsMode(handle, &atomics), atomics);
+  }
+  for (int value = -1; value < 20; value++) {
+    int math = 77;
+    printf("math %d: %d", value, cublasSetMathMode(handle, value));
+    printf(" %d %d\n", cublasGetMathMode(handle, &math), math);
+  }
+  for (int value = -1; value < 2; value++) {
+    int count = 77;
+    printf("multiprocessors %d: %d", value, cublasSetSmCountTarget(handle, value));
+    printf(" %d %d\n", cublasGetSmCountTarget(handle, &count), count);
+  }
+  CUdeviceptr workspace;
+  MUST(cuMemAlloc_v2(&workspace, 1 << 20));
+  printf("a workspace: %d\n", cublasSetWorkspace_v2(handle, on_device(workspace), 1 << 20));
+  int version = 0, property;
+  printf("version: %d", cublasGetVersion_v2(handle, &version));
+  printf(" %d, of the runtime %zu\n", version, cublasGetCudartVersion());
+  for (int type = -1; type < 5; type++) {
+    property = -5;
+    printf("property %d: %d", type, cublasGetProperty(type, &property));
+    printf(" %d\n", property);
+  }
+  for (int status = -1; status < 20; status++)
+    printf("%d: %s, %s\n", status, cublasGetStatusName(status), cublasGetStatusString(status));
+  void *callback = &version;
+  printf("log: %d", cublasLoggerConfigure(0, 0, 0, NULL));
+  printf(" %d", cublasSetLoggerCallback(NULL));
+  printf(" %d", cublasGetLoggerCallback(&callback));
+  printf(" %d\n", callback == NULL);
+  MUST(cublasSetPointerMode_v2(handle, 0));
+  MUST(cublasSetAtomicsMode(handle, 0));
+  MUST(cublasSetMathMode(handle, 0));
+  MUST(cublasSetSmCountTarget(handle, 0));
+  MUST(cublasSetStream_v2(handle, NULL));
+  MUST(cuStreamDestroy_v2(stream));
+  MUST(cuMemFree_v2(workspace));
+}
+
 static void copies(void) {
   enum { PLACES = 256 };
   int there[PLACES], back[PLACES];
@@ -373,6 +450,17 @@ static void copies(void) {
       cublasSetMatrixAsync(5, 6, 4, there, 5, on_device(at), 5, stream));
   SAY("a matrix back on a stream",
       cublasGetMatrixAsync(5, 6, 4, on_device(at), 8, back, 6, stream));
+  SAY("a long vector there", cublasSetVector_64(50, 4, there, 1, on_device(at), 2));
+  SAY("a long vector back", cublasGetVector_64(50, 4, on_device(at), 2, back, 1));
+  SAY("a long vector there on a stream",
+      cublasSetVectorAsync_64(20, 8, there, 1, on_device(at), 2, stream));
+  SAY("a vector back on a stream", cublasGetVectorAsync(20, 8, on_device(at), 2, back, 1, stream));
+  SAY("a matrix back at once", cublasGetMatrix(5, 6, 4, on_device(at), 9, back, 7));
+  SAY("a large matrix there", cublasSetMatrix_64(5, 6, 4, there, 7, on_device(at), 9));
+  SAY("a large matrix there on a stream",
+      cublasSetMatrixAsync_64(5, 6, 4, there, 5, on_device(at), 5, stream));
+  SAY("a large matrix back on a stream",
+      cublasGetMatrixAsync_64(5, 6, 4, on_device(at), 8, back, 6, stream));
   SAY("nothing", cublasSetVector(0, 4, there, 1, on_device(at), 1));
   SAY("less than nothing", cublasSetVector(-1, 4, there, 1, on_device(at), 1));
   SAY("no step", cublasSetVector(5, 4, there, 0, on_device(at), 1));
@@ -401,6 +489,7 @@ static void copies(void) {
          cublasGetEnvironmentMode(handle, NULL));
   printf("of no handle: %d %d\n", cublasSetEmulationStrategy(NULL, 0),
          cublasSetEnvironmentMode(NULL, 0));
+  settings();
   few();
 }
 

@@ -65,6 +65,14 @@ int cublasLtMatmulPreferenceDestroy(void *preference);
 int cublasLtMatmulPreferenceSetAttribute(void *preference, int id, const void *value, size_t size);
 int cublasLtMatmulPreferenceGetAttribute(void *preference, int id, void *value, size_t size,
                                          size_t *written);
+int cublasLtMatrixTransformDescInit_internal(void *desc, size_t size, int scale);
+int cublasLtMatmulPreferenceInit_internal(void *preference, size_t size);
+int cublasLtLoggerSetLevel(int level);
+int cublasLtLoggerSetMask(int mask);
+int cublasLtLoggerSetCallback(void *callback);
+int cublasLtLoggerSetFile(void *file);
+int cublasLtLoggerOpenFile(const char *file);
+int cublasLtLoggerForceDisable(void);
 int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, void *a_layout,
                    const void *b, void *b_layout, const void *beta, const void *c, void *c_layout,
                    void *d, void *d_layout, const algo_t *algo, void *workspace, size_t size,
@@ -171,6 +179,26 @@ static void descriptors(void) {
   memset(own, 0, sizeof own);
   MUST(cublasLtMatrixLayoutGetAttribute(copy, 2, &rows, sizeof rows, NULL));
   printf("a copy: %llu rows\n", (unsigned long long)rows);
+  printf("too small: %d %d\n", cublasLtMatrixTransformDescInit_internal(own, 8, R_32F),
+         cublasLtMatmulPreferenceInit_internal(own, 8));
+  MUST(cublasLtMatrixTransformDescInit_internal(own, sizeof own, R_32F));
+  int scale = 77;
+  MUST(cublasLtMatrixTransformDescGetAttribute(own, 0, &scale, sizeof scale, NULL));
+  MUST(cublasLtMatmulPreferenceInit_internal(own, sizeof own));
+  MUST(cublasLtMatmulPreferenceGetAttribute(own, 1, &rows, sizeof rows, NULL));
+  printf("in memory of its own: scale %d, workspace %llu\n", scale, (unsigned long long)rows);
+  uint64_t product[32];
+  int compute = 77;
+  printf("too small: %d\n", cublasLtMatmulDescInit_internal(product, 8, COMPUTE_32F, R_32F));
+  MUST(cublasLtMatmulDescInit_internal(product, sizeof product, COMPUTE_32F, R_32F));
+  MUST(cublasLtMatmulDescGetAttribute(product, 0, &compute, sizeof compute, NULL));
+  printf("a product in memory of its own: %d\n", compute);
+  printf("log: %d", cublasLtLoggerSetLevel(0));
+  printf(" %d", cublasLtLoggerSetMask(0));
+  printf(" %d", cublasLtLoggerSetCallback(NULL));
+  printf(" %d", cublasLtLoggerSetFile(NULL));
+  printf(" %d", cublasLtLoggerOpenFile("/dev/null"));
+  printf(" %d\n", cublasLtLoggerForceDisable());
   // As many as a program likes.
   for (int i = 0; i < 1000000; i++) {
     void *one;
