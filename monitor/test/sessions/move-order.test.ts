@@ -101,7 +101,13 @@ async function moving(warm: (target: PlayedSlot) => Promise<PlayedSlot | null>) 
   moved.catch(nothing);
   await new Promise((resolve) => setImmediate(resolve));
   const end = (reason: string) =>
-    ({ reason, message: reason, reusable: true, modules: [], learnt: new Uint8Array() }) as unknown as SessionEnd;
+    ({
+      reason,
+      message: reason,
+      reusable: true,
+      modules: [],
+      learnt: new Uint8Array(),
+    }) as unknown as SessionEnd;
   const ended = (slot: PlayedSlot, reason: string) =>
     running.ended(slot as never, end(reason), { hindrances: 0n } as never);
   return {
