@@ -120,7 +120,7 @@ export function makeDay({ hours, gpus: count, slots, seed }: DayOptions): Day {
 }
 
 function tenantOf({ name, class: kind, limits }: Customer): Tenant {
-  const times = { kernelSeconds: null, idleSeconds: null };
+  const times = { kernelSeconds: null, idleSeconds: null, graceDisconnectedSeconds: null };
   const none = { sessions: null, memory: null, share: null, ...times, gpus: null };
   const nothing = { accessTokens: [], certificates: [], expires: null };
   const may = { uploadCache: false, moves: true };

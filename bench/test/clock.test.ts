@@ -72,7 +72,7 @@ t.test('a tenant comes back when the clock does', async (t) => {
     ...{ expires: 1000, uploadCache: false, moves: true },
     limits: {
       ...{ sessions: null, memory: null, share: null, gpus: null },
-      ...{ kernelSeconds: null, idleSeconds: null },
+      ...{ kernelSeconds: null, idleSeconds: null, graceDisconnectedSeconds: null },
     },
   };
   const at = (now: number) =>

@@ -76,6 +76,14 @@ const options = {
     fallback: null,
     shown: 'what the server says',
   } satisfies Option<number | None | null>,
+  'grace-disconnected': {
+    env: 'OUTBOARD_TENANT_GRACE_DISCONNECTED',
+    value: 'SECONDS',
+    help: 'add, set: how long a session of it is kept whose connection was cut, in place of what the server says; 0: not at all (docs/surviving-a-cut.md)',
+    parse: orNone(parseCount(0, 7 * 24 * 3600, 'seconds')),
+    fallback: null,
+    shown: 'what the server says',
+  } satisfies Option<number | None | null>,
   gpus: {
     env: 'OUTBOARD_TENANT_GPUS',
     value: 'LIST',
@@ -254,6 +262,7 @@ function changesOf(values: TenantValues): Changes {
     share: values.share,
     kernelSeconds: values['kernel-seconds'],
     idleSeconds: values['idle-seconds'],
+    graceDisconnectedSeconds: values['grace-disconnected'],
     gpus: values.gpus,
   });
   const { operator } = values;

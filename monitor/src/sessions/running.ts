@@ -176,8 +176,9 @@ export class Running {
   }
 
   /** A program with several GPUs ends with any of its connections. */
-  #comeback({ hello, client }: Visitor, { group }: Seat) {
-    const seconds = this.#options.graceDisconnectedSeconds;
+  #comeback({ hello, client, request: { tenant } }: Visitor, { group }: Seat) {
+    const { graceDisconnectedSeconds: usual } = this.#options;
+    const seconds = this.#limitsOf(tenant)?.graceDisconnectedSeconds ?? usual;
     // What is sent again would have to be sealed again.
     if (client.sealed || seconds === 0 || !hello.resumes || group.gpus.length > 1) return null;
     return { secret: randomBytes(resumeSecretBytes), seconds, epoch: 0 };

@@ -40,6 +40,7 @@ export interface NewTenant {
     share?: number;
     kernelSeconds?: number;
     idleSeconds?: number;
+    graceDisconnectedSeconds?: number;
     gpus?: (number | string)[];
   };
 }

@@ -68,6 +68,14 @@ const Limits = Type.Object(
           'how long a session may do nothing; 0: for ever; without it, as the server says',
       }),
     ),
+    graceDisconnectedSeconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: mostSeconds,
+        description:
+          'how long a session is kept whose connection was cut; 0: not at all; without it, as the server says',
+      }),
+    ),
     gpus: Type.Optional(
       Type.Array(
         Type.Union([
@@ -152,6 +160,7 @@ export interface Tenant {
     /** Null: what the server says. 0: for ever. */
     kernelSeconds: number | null;
     idleSeconds: number | null;
+    graceDisconnectedSeconds: number | null;
     /** Indices, UUIDs, or how these begin. */
     gpus: readonly (number | string)[] | null;
   };
@@ -204,6 +213,7 @@ export function parseTenants(text: string, file: string): TenantsContent {
     seen.once('name', tenant.name, [...at, 'name']);
     const { sessions = null, memory, share = null, gpus = null } = tenant.limits ?? {};
     const { kernelSeconds = null, idleSeconds = null } = tenant.limits ?? {};
+    const { graceDisconnectedSeconds = null } = tenant.limits ?? {};
     const { certificates = [] } = tenant;
     for (const [i, name] of certificates.entries()) {
       seen.once('certificate', name, [...at, 'certificates', i]);
@@ -222,6 +232,7 @@ export function parseTenants(text: string, file: string): TenantsContent {
         share,
         kernelSeconds,
         idleSeconds,
+        graceDisconnectedSeconds,
         gpus,
       },
     };

@@ -150,9 +150,12 @@ t.test('set: what is named changes, and nothing else', async (t) => {
   const moment = Date.UTC(2027, 0, 31);
   t.match(speech, { class: 'best-effort', uploadCache: true, moves: false, expires: moment });
   good('set', 'speech', '--no-upload-cache', '--expires', 'none', '--idle-seconds', '60');
-  good('set', 'speech', '--moves', 'yes');
+  good('set', 'speech', '--moves', 'yes', '--grace-disconnected', '0');
   const changed = readTenantsFile(file).tenants[1];
-  t.match(changed, { uploadCache: false, moves: true, expires: null, limits: { idleSeconds: 60 } });
+  t.match(changed, { uploadCache: false, moves: true, expires: null });
+  t.match(changed?.limits, { idleSeconds: 60, graceDisconnectedSeconds: 0 });
+  good('set', 'speech', '--grace-disconnected', 'none');
+  t.match(readTenantsFile(file).tenants[1]?.limits, { graceDisconnectedSeconds: null });
   const text = readFileSync(file, 'utf8');
   for (const kept of ['# Ours.', '# night shift', "# Bob's", '# on the build machine']) {
     t.ok(text.includes(kept), kept);

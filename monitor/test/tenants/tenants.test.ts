@@ -76,7 +76,7 @@ t.test('a file with everything', async (t) => {
     moves: true,
     limits: {
       ...{ sessions: null, memory: null, share: null, gpus: null },
-      ...{ kernelSeconds: null, idleSeconds: null },
+      ...{ kernelSeconds: null, idleSeconds: null, graceDisconnectedSeconds: null },
     },
   });
   t.match(content.operators, [{ name: 'ann', rights: 'act', expires: null }]);

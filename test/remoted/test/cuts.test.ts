@@ -5,6 +5,7 @@ import path from 'node:path';
 import t from 'tap';
 import { ended, printed, start } from '../../../guest-lib/test/support/client.js';
 import { Guest } from '../../../monitor/test/support/guest.js';
+import { tenantsFile } from '../../../monitor/test/support/tenants.js';
 import { seeded, startCuttingProxy } from '../../support/cutting-proxy.js';
 import { noPrograms, notBuilt } from '../../support/paths.js';
 import { example, native, remoted, testProgram } from '../../support/program.js';
@@ -95,6 +96,19 @@ t.test('without --grace-disconnected a cut ends the session', { skip: client }, 
   child.stdin?.write('\n');
   t.equal((await over).lines.at(-4), 'cuMemcpyDtoH_v2 CUDA_ERROR_DEVICE_UNAVAILABLE');
   await proxy.close();
+});
+
+t.test('a tenant may have its own time', async (t) => {
+  const limits = (seconds: number) => `{ graceDisconnectedSeconds: ${seconds} }`;
+  const { file, one, other } = tenantsFile(t, limits(7), limits(0));
+  const serving = await startServer({
+    args: [...args, '--grace-disconnected', '30', '--tenants', file],
+  });
+  t.teardown(() => serving.stop());
+  const address = addressOf(serving);
+  const offered = async (token: string) =>
+    (await Guest.hello(address, { resumes: true, token }).welcome()).resumeSeconds ?? 0;
+  t.same([await offered(one), await offered(other)], [7, 0]);
 });
 
 t.test('who may come back, and how often', async (t) => {
