@@ -9,7 +9,7 @@ import { native, type Outcome, remoted } from '../../support/program.js';
 import { startServer } from '../../support/server.js';
 
 /** How often each of them is run. */
-const rounds = Number(process.env['OUTBOARD_TEST_CUTS'] ?? (process.env['NIGHTLY'] ? 4 : 1));
+const rounds = Number(process.env['OUTBOARD_TEST_CUTS'] ?? (process.env['NIGHTLY'] ? 2 : 1));
 const few = ['kmeans', 'symbols', 'signals', 'callbacks', 'stream-values', 'graph-conditional'];
 
 const said = ({ code, signal, stdout }: Outcome) => ({ code, signal, stdout });
