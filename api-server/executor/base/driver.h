@@ -27,7 +27,7 @@ class WorkDriver {
   friend struct Driver;
   friend class Gate;
   friend class Holds;
-  friend class MoveBuffers;
+  friend class MoveArea;
   friend class Scrubber;
   WorkCalls calls_;
 };

@@ -105,7 +105,8 @@ bool send_message(int connection, const void *bytes, size_t size, int fd) {
   return sendmsg(connection, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(size);
 }
 
-bool receive_message(int connection, void *bytes, size_t size, int *fd) {
+// As recvmsg returns. *fd is the descriptor that came with it, or -1.
+static ssize_t receive(int connection, void *bytes, size_t size, int flags, int *fd) {
   iovec part{bytes, size};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
@@ -113,19 +114,33 @@ bool receive_message(int connection, void *bytes, size_t size, int *fd) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  const bool whole = recvmsg(connection, &message, MSG_CMSG_CLOEXEC) == static_cast<ssize_t>(size);
-  int got = -1;
+  const ssize_t got = recvmsg(connection, &message, flags | MSG_CMSG_CLOEXEC);
+  *fd = -1;
+  if (got < 0) return got;
   for (cmsghdr *h = CMSG_FIRSTHDR(&message); h; h = CMSG_NXTHDR(&message, h)) {
     if (h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS) {
-      memcpy(&got, CMSG_DATA(h), sizeof got);
+      memcpy(fd, CMSG_DATA(h), sizeof *fd);
     }
   }
+  return got;
+}
+
+bool receive_message(int connection, void *bytes, size_t size, int *fd) {
+  int came;
+  const bool whole = receive(connection, bytes, size, 0, &came) == static_cast<ssize_t>(size);
   if (whole && fd) {
-    *fd = got;
+    *fd = came;
   } else {
-    close_fd(got);
+    close_fd(came);
   }
   return whole;
+}
+
+ssize_t receive_some(int connection, void *bytes, size_t size, int *fd) {
+  int came;
+  const ssize_t got = receive(connection, bytes, size, MSG_DONTWAIT, &came);
+  if (came >= 0) close_fd(std::exchange(*fd, came));
+  return got;
 }
 
 void close_fd(int fd) {

@@ -3,6 +3,8 @@
 // that descriptors may come with.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +47,9 @@ bool send_message(int connection, const void *bytes, size_t size, int fd = -1);
 // Receives a message of just this size. False when none came. *fd is the descriptor that came with
 // it, which is the caller's, or -1.
 bool receive_message(int connection, void *bytes, size_t size, int *fd = nullptr);
+// Receives what there is, without waiting, as recv does. *fd becomes the descriptor that came with
+// it, if one did; what it was before is closed then.
+ssize_t receive_some(int connection, void *bytes, size_t size, int *fd);
 // Closes a descriptor, unless it is -1.
 void close_fd(int fd);
 

@@ -154,7 +154,7 @@ bool Download::is_done(const Piece &piece) const {
 bool Download::queue(Chunk *chunk) {
   const CUstream stream = side_ ? side_ : transfer_.stream.object;
   uint64_t length;
-  const uint64_t most = in_region(chunk) ? Region::kSlot : WIRE_BULK_MAX;
+  const uint64_t most = in_region(chunk) ? s_.region()->slot() : WIRE_BULK_MAX;
   result_ = copy_out(pass_, asked_, queued_, most, chunk->data, stream, &length);
   chunk->dirty = std::max<size_t>(chunk->dirty, length);
   if (result_ == CUDA_SUCCESS) {

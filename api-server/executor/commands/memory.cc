@@ -10,7 +10,9 @@ template <class Command>
 void map(Session &s, const Command &q, uint16_t op, bool pinned) {
   if (q.device != 0) return s.violation("memory is wanted on a device that the session lacks");
   if (const char *what = s.memory().misuse(q.address, q.size)) return s.violation(what);
-  const CUresult result = s.memory().map(q.address, q.size, pinned);
+  CUresult result = s.memory().map(q.address, q.size, pinned);
+  // What moves here waits for it: it is there before the session stops.
+  if (result == CUDA_SUCCESS && s.arrives()) result = s.memory().touch(q.address, q.size);
   s.count_memory();
   s.posted(op, result);
 }

@@ -15,6 +15,14 @@ namespace {
 // be waiting for a command of its own.
 constexpr std::chrono::milliseconds kPatience{10};
 
+void settle_move(Session &s, uint64_t request) {
+  const int enough = static_cast<int>(s.region()->uploads()) * 3 / 4;
+  wire_RegionSettle_reply reply{};
+  while (std::popcount(reply.busy = s.region()->busy()) > enough && !s.is_ending())
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  s.answers().send(request, CUDA_SUCCESS, &reply.reply, sizeof reply);
+}
+
 }  // namespace
 
 void handle_RegionOpen(Session &s, const wire_RegionOpen &q) {
@@ -23,9 +31,9 @@ void handle_RegionOpen(Session &s, const wire_RegionOpen &q) {
   Region *region = s.open_region();
   if (!region) return s.answers().send(request, CUDA_ERROR_NOT_SUPPORTED);
   wire_RegionOpen_reply reply{};
-  reply.slot = Region::kSlot;
-  reply.uploads = Region::kUploads;
-  reply.downloads = Region::kDownloads;
+  reply.slot = region->slot();
+  reply.uploads = region->uploads();
+  reply.downloads = region->downloads();
   s.answers().with_descriptor(request, &reply.reply, sizeof reply, region->descriptor());
   region->forget_descriptor();
 }
@@ -49,6 +57,8 @@ void handle_RegionUpload(Session &s, const wire_RegionUpload &q, Starts<Work::kC
 void handle_RegionSettle(Session &s, const wire_RegionSettle &q) {
   const uint64_t request = q.request.request;
   if (!s.region()) return s.violation("RegionSettle without a region");
+  // A session that arrives has nobody else to hear, and asks in time.
+  if (s.arrives()) return settle_move(s, request);
   wire_RegionSettle_reply reply{};
   const uint64_t asked = s.region()->busy();
   reply.busy = asked;

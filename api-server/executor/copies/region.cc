@@ -10,26 +10,27 @@
 
 namespace outboard {
 
-std::unique_ptr<Region> Region::make(const Driver &driver) {
-  std::unique_ptr<Region> region(new Region(driver));
+std::unique_ptr<Region> Region::make(const Driver &driver, For whom) {
+  std::unique_ptr<Region> region(new Region(driver, whom));
   return region->open() ? std::move(region) : nullptr;
 }
 
 bool Region::open() {
   fd_ = memfd_create("outboard-region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   // All of it is there from the start: a page that cannot be had later would end the process.
-  if (fd_ < 0 || fallocate(fd_, 0, 0, kBytes) < 0 ||
+  if (fd_ < 0 || fallocate(fd_, 0, 0, bytes_in_all_) < 0 ||
       fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
     return false;
   }
-  void *mapped = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_, 0);
+  void *mapped =
+      mmap(nullptr, bytes_in_all_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_, 0);
   if (mapped == MAP_FAILED) return false;
   bytes_ = static_cast<uint8_t *>(mapped);
   // A driver would wait for copies of memory that it cannot pin, and the leader with it.
-  registered_ = driver_.cuMemHostRegister_v2(bytes_, kBytes, 0) == CUDA_SUCCESS;
+  registered_ = driver_.cuMemHostRegister_v2(bytes_, bytes_in_all_, 0) == CUDA_SUCCESS;
   if (!registered_) return false;
-  for (unsigned i = 0; i < kSlots; i++) {
-    slots_[i].data = bytes_ + i * kSlot;
+  for (unsigned i = 0; i < uploads_ + downloads_; i++) {
+    slots_[i].data = bytes_ + i * slot_;
     if (driver_.cuEventCreate(&slots_[i].events[0], kWaitEvent) != CUDA_SUCCESS) {
       slots_[i].events[0] = nullptr;
       return false;
@@ -43,7 +44,7 @@ Region::~Region() {
     if (slot.events[0]) driver_.cuEventDestroy_v2(slot.events[0]);
   }
   if (registered_) driver_.cuMemHostUnregister(bytes_);
-  if (bytes_) munmap(bytes_, kBytes);
+  if (bytes_) munmap(bytes_, bytes_in_all_);
   forget_descriptor();
 }
 
@@ -55,7 +56,7 @@ void Region::forget_descriptor() {
 // ---- uploads -----------------------------------------------------------------------------------
 
 const uint8_t *Region::upload(uint64_t slot, uint64_t length) const {
-  return slot < kUploads && length <= kSlot ? slots_[slot].data : nullptr;
+  return slot < uploads_ && length <= slot_ ? slots_[slot].data : nullptr;
 }
 
 void Region::uploading(uint64_t slot, CUstream stream) {
@@ -85,7 +86,7 @@ Chunk *Region::take(std::chrono::milliseconds patience) {
   if (!changed_.wait_for(lock, patience, [this] { return free_ != 0; })) return nullptr;
   const int slot = std::countr_zero(free_);
   free_ &= free_ - 1;
-  return &slots_[kUploads + slot];
+  return &slots_[uploads_ + slot];
 }
 
 void Region::give(Chunk *chunk) {

@@ -26,12 +26,24 @@ class Region {
   static constexpr unsigned kUploads = 16;
   static constexpr unsigned kDownloads = 16;
 
+  // For a session that arrives from another process (docs/moving.md): nothing but uploads, and all
+  // of its memory. As much is on its way as keeps both processes busy though each of them is now
+  // and then kept from its processor.
+  static constexpr size_t kMoveSlot = 512 << 10;
+  static constexpr unsigned kMoveUploads = 32;
+
+  enum class For { kGuest, kMove };
   // Returns null when there is no memory or descriptor for it, or when the driver cannot copy to
   // and from it by itself.
-  static std::unique_ptr<Region> make(const Driver &driver);
+  static std::unique_ptr<Region> make(const Driver &driver, For whom);
   ~Region();
   Region(const Region &) = delete;
   Region &operator=(const Region &) = delete;
+
+  // Bytes of a slot, and how many there are.
+  size_t slot() const { return slot_; }
+  unsigned uploads() const { return uploads_; }
+  unsigned downloads() const { return downloads_; }
 
   // Returns the descriptor that the guest is sent.
   int descriptor() const { return fd_; }
@@ -68,16 +80,26 @@ class Region {
 
  private:
   static constexpr unsigned kSlots = kUploads + kDownloads;
-  static constexpr size_t kBytes = kSlot * kSlots;
   static_assert(kUploads <= WIRE_REGION_SLOTS && kDownloads <= WIRE_REGION_SLOTS);
+  static_assert(kMoveUploads <= kSlots);
 
-  explicit Region(const Driver &driver) : driver_(driver) {}
+  Region(const Driver &driver, For whom)
+      : driver_(driver),
+        slot_(whom == For::kGuest ? kSlot : kMoveSlot),
+        uploads_(whom == For::kGuest ? kUploads : kMoveUploads),
+        downloads_(whom == For::kGuest ? kDownloads : 0),
+        bytes_in_all_(slot_ * (uploads_ + downloads_)),
+        free_((uint64_t{1} << downloads_) - 1) {}
   bool open();
   unsigned number(const Chunk *chunk) const {
-    return static_cast<unsigned>(chunk - slots_) - kUploads;
+    return static_cast<unsigned>(chunk - slots_) - uploads_;
   }
 
   const Driver &driver_;
+  const size_t slot_;
+  const unsigned uploads_;
+  const unsigned downloads_;
+  const size_t bytes_in_all_;
   int fd_ = -1;
   uint8_t *bytes_ = nullptr;
   bool registered_ = false;
@@ -86,7 +108,7 @@ class Region {
   std::mutex mutex_;
   std::condition_variable changed_;
   uint64_t busy_ = 0;  // uploads
-  uint64_t free_ = (uint64_t{1} << kDownloads) - 1;
+  uint64_t free_;      // downloads
   uint64_t announced_ = 0;
 };
 

@@ -83,6 +83,15 @@ CUresult Memory::map(uint64_t address, uint64_t size, bool pinned) {
   return CUDA_SUCCESS;
 }
 
+// In pieces: of one that is zeroed as a whole, a device may give what lies under it away.
+CUresult Memory::touch(uint64_t address, uint64_t size) {
+  constexpr uint64_t kPiece = 1 << 20;
+  CUresult result = CUDA_SUCCESS;
+  for (uint64_t at = 0; at < size && result == CUDA_SUCCESS; at += kPiece)
+    result = scrubber_.zero(address + at, std::min(kPiece, size - at));
+  return result;
+}
+
 bool Memory::take_beside(uint64_t bytes) {
   if (bytes > left()) return false;
   if (crowded(bytes)) {

@@ -54,6 +54,10 @@ class Memory {
   // another error of the driver; nothing has changed then.
   CUresult map(uint64_t address, uint64_t size, bool pinned = false);
 
+  // Writes zeros to all of a range that `map` has just made, so that the device has what lies under
+  // it. Nobody waits for that.
+  CUresult touch(uint64_t address, uint64_t size);
+
   // Returns address and size of each range that `map` has made, but for those under pinned memory.
   std::vector<std::pair<uint64_t, uint64_t>> mappings() const;
   // Whether `map` has made exactly this range.

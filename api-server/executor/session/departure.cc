@@ -37,10 +37,6 @@ std::string hex(uint64_t number) {
   return text;
 }
 
-bool all_zero(const uint8_t *bytes, size_t size) {
-  return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
-}
-
 }  // namespace
 
 Departure::Departure(Session &session, int link, Done done)
@@ -62,6 +58,7 @@ void Departure::run() {
   s_.device().bind();
   s_.load_log().hold();
   const bool moved = go();
+  area_.reset();
   if (!moved && why_.empty()) why_ = link_.why();
   s_.load_log().go_on();
   const uint64_t stopped_ns = s_.stopped_ns();
@@ -75,11 +72,28 @@ void Departure::run() {
 bool Departure::go() {
   if (hindered() || !link_.hand(s_.fd_)) return false;
   // Most of it while the session runs.
-  if (!replay()) return false;
+  if (!open_area() || !replay() || !memory_ahead()) return false;
+  since_ = std::chrono::steady_clock::now();
   if (!s_.await_parked(&why_)) return false;
-  if (hindered() || !replay()) return false;
-  return take_expected() && objects() && changes() && memory() && variables() && coming_images() &&
-         states() && barrier() && commit();
+  took("rest");
+  if (hindered() || !replay() || !take_expected()) return false;
+  took("modules");
+  if (!objects() || !changes()) return false;
+  took("objects");
+  if (!memory()) return false;
+  took("memory");
+  if (!coming_images() || !states() || !barrier() || !commit()) return false;
+  took("state");
+  log_line(LogLevel::kInfo, s_.id(), "it stood still for " + parts_);
+  return true;
+}
+
+void Departure::took(const char *what) {
+  const auto now = std::chrono::steady_clock::now();
+  char text[64];
+  snprintf(text, sizeof text, "%s%s %.1f ms", parts_.empty() ? "" : ", ", what,
+           std::chrono::duration<double, std::milli>(now - std::exchange(since_, now)).count());
+  parts_ += text;
 }
 
 bool Departure::hindered() {
@@ -324,56 +338,6 @@ bool Departure::barrier() {
   q.request.header.op = WIRE_Echo;
   std::vector<uint8_t> reply;
   return link_.ask(&q, sizeof q, nullptr, 0, &reply);
-}
-
-// ---- memory ------------------------------------------------------------------------------------
-
-bool Departure::memory() {
-  for (const auto &[address, size] : s_.memory().mappings()) {
-    wire_MemoryMap q{};
-    q.header.op = WIRE_MemoryMap;
-    q.address = address;
-    q.size = size;
-    if (!link_.post(&q, sizeof q)) return false;
-  }
-  if (!barrier()) return false;
-  for (const auto &[address, size] : s_.memory().mappings()) {
-    if (!contents(address, size, true)) return false;
-  }
-  return true;
-}
-
-bool Departure::variables() {
-  for (const auto &[number, list] : variables_) {
-    for (const Placed &variable : list) {
-      if (!contents(variable.address, variable.size, false)) return false;
-    }
-  }
-  return true;
-}
-
-// While one piece is sent, the next one is fetched. `zeroed`: the target's is all zeros.
-bool Departure::contents(uint64_t address, uint64_t size, bool zeroed) {
-  MoveBuffers &buffers = s_.move_buffers();
-  if (!buffers.ready()) return refuse("there is no pinned memory to move it through");
-  const auto length_at = [&](uint64_t at) { return std::min<uint64_t>(kPiece, size - at); };
-  if (!buffers.fetch(0, address, length_at(0))) return refuse("the device's memory cannot be read");
-  unsigned turn = 0;
-  for (uint64_t at = 0; at < size; at += kPiece, turn ^= 1) {
-    if (s_.is_left_alone()) return refuse("the session ends");
-    const uint64_t next = at + kPiece;
-    if (next < size && !buffers.fetch(turn ^ 1, address + next, length_at(next)))
-      return refuse("the device's memory cannot be read");
-    const uint8_t *bytes = buffers.wait(turn);
-    if (!bytes) return refuse("the device's memory cannot be read");
-    if (zeroed && all_zero(bytes, length_at(at))) continue;
-    wire_Upload q{};
-    q.header.op = WIRE_Upload;
-    q.destination = address + at;
-    q.length = length_at(at);
-    if (!link_.post(&q, sizeof q, bytes, q.length)) return false;
-  }
-  return true;
 }
 
 // ---- what is left ------------------------------------------------------------------------------

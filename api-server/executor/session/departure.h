@@ -6,13 +6,17 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "session/load_log.h"
+#include "session/move_area.h"
 #include "wire/move_link.h"
 
 namespace outboard {
@@ -42,6 +46,15 @@ class Departure {
     uint64_t address, size;
   };
 
+  // Bytes that the target is to have. `zeroed`: its own are all zeros.
+  struct Part {
+    uint64_t address, size;
+    bool zeroed;
+  };
+
+  // Says in the log, at its end, how long each part of the stop took.
+  void took(const char *what);
+
   void run();
   bool go();
   bool refuse(const std::string &why);
@@ -57,9 +70,14 @@ class Departure {
   bool take_expected();
   bool objects();
   bool changes();
+  bool open_area();
+  bool memory_ahead();
+  bool map_like(const std::vector<std::pair<uint64_t, uint64_t>> &mappings, bool *changed);
+  bool settled();
   bool memory();
-  bool variables();
-  bool contents(uint64_t address, uint64_t size, bool zeroed);
+  bool contents(const std::vector<Part> &parts);
+  bool send(unsigned piece, const uint8_t *bytes, const Part &part);
+  bool settle(bool wait);
   bool coming_images();
   bool states();
   bool state(uint32_t kind, const void *bytes, size_t size);
@@ -75,6 +93,13 @@ class Departure {
   // By number of the load: what it was, without its library; and its variables.
   std::map<uint32_t, LoadLog::Load> loads_;
   std::map<uint32_t, std::vector<Placed>> variables_;
+  std::map<uint64_t, uint64_t> mapped_;  // by address, the sizes of what the target has mapped
+  std::unique_ptr<MoveArea> area_;
+  // Of its pieces, a bit each: those that can be filled; those that the target has and may still
+  // use; and of these, those that it is being asked about.
+  uint64_t free_ = 0, sent_ = 0, asked_ = 0;
+  std::chrono::steady_clock::time_point since_;
+  std::string parts_;
   std::atomic<bool> over_{false};
   std::thread thread_;
 };

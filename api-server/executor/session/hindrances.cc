@@ -6,7 +6,8 @@ namespace outboard {
 
 Hindered::Hindered(Session &session, Hindrance hindrance)
     : session_(session), hindrance_(hindrance) {
-  session_.hinder(hindrance_);
+  // What a session that arrives shares with where it comes from ends with its arrival.
+  if (hindrance_ != Hindrance::kRegion || !session_.arrives()) session_.hinder(hindrance_);
 }
 
 // Who has handed the lead over may not look at the leader's tables: what was noted stays.

@@ -58,35 +58,6 @@ void can_be_woken() {
   pthread_sigmask(SIG_UNBLOCK, &wakes, nullptr);
 }
 
-// ---- memory ------------------------------------------------------------------------------------
-
-MoveBuffers::MoveBuffers(const Driver &driver) : driver_(driver) {
-  ready_ = true;
-  for (unsigned i = 0; i < 2; i++) {
-    ready_ =
-        ready_ && driver_.cuMemHostAlloc(&bytes_[i], WIRE_BULK_MAX, 0) == CUDA_SUCCESS &&
-        driver_.cuStreamCreateWithPriority(&streams_[i], CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS;
-  }
-}
-
-MoveBuffers::~MoveBuffers() {
-  for (unsigned i = 0; i < 2; i++) {
-    if (streams_[i]) driver_.cuStreamDestroy_v2(streams_[i]);
-    if (bytes_[i]) driver_.cuMemFreeHost(bytes_[i]);
-  }
-}
-
-bool MoveBuffers::fetch(unsigned piece, uint64_t address, uint64_t size) {
-  return driver_.work.calls_.cuMemcpyDtoHAsync_v2(bytes_[piece], address, size, streams_[piece]) ==
-         CUDA_SUCCESS;
-}
-
-const uint8_t *MoveBuffers::wait(unsigned piece) {
-  return driver_.cuStreamSynchronize(streams_[piece]) == CUDA_SUCCESS
-             ? static_cast<const uint8_t *>(bytes_[piece])
-             : nullptr;
-}
-
 Arrival::~Arrival() { close_fd(connection); }
 
 // ---- the session that goes ---------------------------------------------------------------------
@@ -108,16 +79,18 @@ void Session::move(int link, Departure::Done done) {
   departure_ = std::make_unique<Departure>(*this, link, std::move(done));
 }
 
-MoveBuffers &Session::move_buffers() {
-  if (!move_buffers_) move_buffers_ = std::make_unique<MoveBuffers>(driver());
-  return *move_buffers_;
-}
-
 // For the leader, between two commands, when it is wanted. Where it waits for the guest, others may
 // come to lead meanwhile: they come here, too.
 void Session::park() {
   {
     std::lock_guard lock(parking_mutex_);
+    if (look_) {
+      (*look_)();
+      look_ = nullptr;
+      park_wanted_.store(parking_ == Parking::kWanted);
+      parking_changed_.notify_all();
+      return;
+    }
     if (parking_ == Parking::kWanted && stopped_at_ == std::chrono::steady_clock::time_point{})
       stopped_at_ = std::chrono::steady_clock::now();
   }
@@ -172,7 +145,25 @@ void Session::await_orphans() {
   });
 }
 
-// For the thread that moves the session. False where the leader does not park: *why.
+// For the thread that moves the session, while it runs: has the leader do something short between
+// two commands. False where it does not come to that within the time that it would have to park.
+bool Session::look(const std::function<void()> &what) {
+  std::unique_lock lock(parking_mutex_);
+  const auto until = std::chrono::steady_clock::now() + rest_patience_;
+  if (parking_ == Parking::kOver) return false;
+  look_ = &what;
+  park_wanted_.store(true);
+  while (look_ && parking_ != Parking::kOver && std::chrono::steady_clock::now() < until) {
+    if (const pthread_t leader = leader_.load()) pthread_kill(leader, SIGURG);
+    parking_changed_.wait_for(lock, kWakeAgain);
+  }
+  const bool looked = look_ == nullptr;
+  look_ = nullptr;
+  park_wanted_.store(false);
+  return looked;
+}
+
+// The same. False where the leader does not park: *why.
 bool Session::await_parked(std::string *why) {
   std::unique_lock lock(parking_mutex_);
   if (parking_ == Parking::kOver) {
@@ -207,7 +198,6 @@ uint64_t Session::stopped_ns() {
 // The leader goes on; of a session that has moved, to its end.
 void Session::unpark(bool moved) {
   if (moved) end(EndReason::kMoved, "it has moved");
-  move_buffers_.reset();
   std::lock_guard lock(parking_mutex_);
   park_wanted_.store(false);
   if (parking_ != Parking::kOver) parking_ = Parking::kNot;
@@ -301,6 +291,9 @@ void Session::arrive(const wire_MoveCommit &in_place) {
   const wire_MoveCommit q = in_place;  // what was not read elsewhere takes its place
   const auto refuse = [&](CUresult result) { answers_.send(q.request.request, result); };
   if (receiver_.available() > 0) return violation("more comes behind a MoveCommit");
+  // Of who does not wait for the answer to a question another thread may still use the region.
+  if (!threads_.wait_alone(std::chrono::steady_clock::now() + rest_patience_))
+    return violation("a MoveCommit comes while a question is open");
   CUresult result = driver().cuCtxSynchronize();
   if (result != CUDA_SUCCESS) return refuse(result);
   // Events that are not here are left out.
@@ -333,6 +326,7 @@ void Session::arrive(const wire_MoveCommit &in_place) {
   answers_.arrived(q.request.request);
   // From here on it is here, whatever becomes of whoever had it.
   dup2(arrival->connection, fd_);
+  region_.reset();
   receiver_.begin_anew(std::move(arrival->unread), records_.get());
   answers_.begin_anew(q.async, records_.get());
   sequence_ = q.sequence;

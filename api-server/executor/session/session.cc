@@ -382,7 +382,7 @@ Region *Session::open_region() {
   if (getsockopt(fd_, SOL_SOCKET, SO_DOMAIN, &family, &size) < 0 || family != AF_UNIX) {
     return nullptr;
   }
-  region_ = Region::make(driver());
+  region_ = Region::make(driver(), arrives() ? Region::For::kMove : Region::For::kGuest);
   return region_.get();
 }
 

@@ -291,13 +291,13 @@ class Session : public std::enable_shared_from_this<Session> {
   void park();
   std::string come_to_rest();
   void await_orphans();
+  bool look(const std::function<void()> &what);
   bool await_parked(std::string *why);
   uint64_t stopped_ns();
   void unpark(bool moved);
   bool begin_commit();
   void end_commit(bool moved);
   bool has_moved();
-  MoveBuffers &move_buffers();
 
   void lead();
   bool next_frame();
@@ -422,8 +422,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::atomic<pthread_t> leader_{};  // who leads, or has led last; 0: nobody will again
   std::string cannot_park_;
   std::chrono::steady_clock::time_point park_until_, stopped_at_;
-  std::unique_ptr<MoveBuffers> move_buffers_;
-  std::mutex departure_mutex_;  // outermost
+  const std::function<void()> *look_ = nullptr;  // what the leader is to do between two commands
+  std::mutex departure_mutex_;                   // outermost
   std::unique_ptr<Departure> departure_;
 
   std::mutex end_mutex_;

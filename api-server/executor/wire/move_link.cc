@@ -31,7 +31,10 @@ MoveLink::MoveLink(int fd, std::function<bool()> stop) : fd_(fd), stop_(std::mov
   fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
 }
 
-MoveLink::~MoveLink() { close(fd_); }
+MoveLink::~MoveLink() {
+  close(fd_);
+  close_fd(descriptor_);
+}
 
 bool MoveLink::fail(std::string why) {
   if (why_.empty()) why_ = std::move(why);
@@ -60,7 +63,7 @@ bool MoveLink::wait(short events) {
 
 bool MoveLink::receive() {
   uint8_t bytes[4096];
-  const ssize_t got = recv(fd_, bytes, sizeof bytes, MSG_DONTWAIT);
+  const ssize_t got = receive_some(fd_, bytes, sizeof bytes, &descriptor_);
   if (got < 0) return errno == EAGAIN || errno == EINTR || fail(kGone);
   if (got == 0) return fail(kGone);
   inbox_.insert(inbox_.end(), bytes, bytes + got);
@@ -132,9 +135,22 @@ bool MoveLink::post(void *frame, size_t size, const void *payload, size_t length
 
 bool MoveLink::ask(void *frame, size_t size, const void *tail, size_t length,
                    std::vector<uint8_t> *reply) {
+  return begin_ask(frame, size, tail, length) && end_ask(reply);
+}
+
+bool MoveLink::begin_ask(void *frame, size_t size, const void *tail, size_t length) {
   static_cast<wire_request *>(frame)->request = wanted_ = ++requests_;
   reply_.clear();
-  if (!post(frame, size, tail, length)) return false;
+  return post(frame, size, tail, length);
+}
+
+bool MoveLink::is_answered(bool *answered) {
+  if (!receive()) return false;
+  *answered = !reply_.empty();
+  return true;
+}
+
+bool MoveLink::end_ask(std::vector<uint8_t> *reply) {
   while (reply_.empty()) {
     if (!wait(POLLIN)) {
       if (reply_.empty()) return false;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "wire.h"
@@ -30,7 +31,15 @@ class MoveLink {
   bool post(void *frame, size_t size, const void *payload = nullptr, size_t length = 0);
   // Sends a question, gives it its number, and waits for the answer: *reply is that frame.
   bool ask(void *frame, size_t size, const void *tail, size_t length, std::vector<uint8_t> *reply);
-  // The same of the last question of all, to which only an answer or the end of the link is one.
+  // The two halves of that: other commands may be posted between them.
+  bool begin_ask(void *frame, size_t size, const void *tail, size_t length);
+  bool end_ask(std::vector<uint8_t> *reply);
+  // Takes up what has come, without waiting: whether the answer has.
+  bool is_answered(bool *answered);
+  // Returns the last descriptor that has come, which is the caller's, or -1.
+  int take_descriptor() { return std::exchange(descriptor_, -1); }
+  // The same as `ask` of the last question of all, to which only an answer or the end of the link
+  // is one.
   bool ask_finally(void *frame, size_t size, std::vector<uint8_t> *reply);
 
   // Whether posted commands may fail.
@@ -50,6 +59,7 @@ class MoveLink {
   bool bears_faults_ = false;
   uint64_t requests_ = 0;
   uint64_t wanted_ = 0;  // the question that is waited for
+  int descriptor_ = -1;
   std::vector<uint8_t> inbox_;
   std::vector<uint8_t> reply_;
   std::string why_;

@@ -1,10 +1,12 @@
 // What is kept for a move, and what hinders one (docs/moving.md).
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <future>
+#include <map>
 #include <utility>
 
 #include "base/local_socket.h"
@@ -274,8 +276,42 @@ struct Target {
     char carrier;
     return receive_message(here, &carrier, sizeof carrier, &connection);
   }
-  // The next command, with its payload; empty: the session has gone.
+  // The next command, with its payload, but for those with which the move begins and memory is
+  // settled: these are answered. Empty: the session has gone.
   std::vector<uint8_t> next() {
+    for (;;) {
+      std::vector<uint8_t> frame = receive();
+      wire_header head{};
+      memcpy(&head, frame.data(), std::min(sizeof head, frame.size()));
+      if (head.op == WIRE_RegionOpen) {
+        open_region(frame);
+      } else if (head.op == WIRE_RegionSettle) {
+        answer(frame, CUDA_SUCCESS, wire_RegionSettle_reply{});
+      } else if (head.op == WIRE_cuCtxSynchronize) {
+        answer(frame);
+      } else {
+        return frame;
+      }
+    }
+  }
+  // Shares memory if it is to, which can become shorter if it is to.
+  void open_region(const std::vector<uint8_t> &question) {
+    if (!shares) return answer(question, CUDA_ERROR_NOT_SUPPORTED, wire_RegionOpen_reply{});
+    const int fd = memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CHECK(ftruncate(fd, kSlots * kSlot) == 0);
+    if (sealed) CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    region = static_cast<uint8_t *>(
+        mmap(nullptr, kSlots * kSlot, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    CHECK(region != MAP_FAILED);
+    wire_RegionOpen_reply reply{};
+    reply.reply.header = {WIRE_REPLY, 0, sizeof reply};
+    memcpy(&reply.reply.request, question.data() + sizeof(wire_header), sizeof(uint64_t));
+    reply.slot = kSlot;
+    reply.uploads = kSlots;
+    CHECK(send_message(here, &reply, sizeof reply, fd));
+    close(fd);
+  }
+  std::vector<uint8_t> receive() {
     wire_header head;
     if (recv(here, &head, sizeof head, MSG_WAITALL) != sizeof head) return {};
     std::vector<uint8_t> frame(head.size);
@@ -302,6 +338,12 @@ struct Target {
       if (head.op == WIRE_MoveCommit) return frame;
       commands.push_back(head.op);
       if (head.op == WIRE_Echo) answer(frame);
+      if (head.op == WIRE_RegionUpload) {
+        wire_RegionUpload q;
+        memcpy(&q, frame.data(), sizeof q);
+        CHECK(q.slot < kSlots && q.length <= kSlot);
+        uploaded[q.destination].assign(reinterpret_cast<char *>(region) + q.slot * kSlot, q.length);
+      }
       if (head.op == WIRE_ModuleOpen) {
         wire_ModuleOpen_reply loaded{};
         loaded.state = WIRE_MODULE_LOADED;
@@ -310,8 +352,14 @@ struct Target {
     }
   }
 
+  static constexpr size_t kSlot = 4096;
+  static constexpr unsigned kSlots = 2;
+
   int here = -1;
   int connection = -1;
+  bool shares = false, sealed = true;
+  uint8_t *region = nullptr;
+  std::map<uint64_t, std::string> uploaded;  // through the region, by address
   std::vector<uint16_t> commands;
   std::promise<Told> told;
 };
@@ -362,6 +410,36 @@ TEST(a_session_goes_with_what_it_has) {
   w.guest.send(asked.data(), asked.size());
   char got[16];
   CHECK_EQUAL(recv(target.connection, got, sizeof got, 0), ssize_t(asked.size()));
+}
+
+TEST(memory_goes_through_what_the_target_shares) {
+  for (const bool sealed : {true, false}) {
+    World w;
+    w.guest.map(World::base(), kGranule);
+    const std::string bytes = pattern(5 * Target::kSlot + 100);
+    w.guest.upload(World::base(), bytes);
+    w.guest.synchronize();
+    Target target(w);
+    target.shares = true;
+    target.sealed = sealed;
+    CHECK(target.take_connection());
+    const std::vector<uint8_t> commit = target.serve_until_commit();
+    CHECK(!commit.empty());
+    const bool sent = std::ranges::count(target.commands, WIRE_Upload) > 0;
+    // What could become shorter is not mapped.
+    CHECK_EQUAL(sent, !sealed);
+    std::string got;
+    for (const auto &[address, piece] : target.uploaded) {
+      CHECK_EQUAL(address, World::base() + got.size());
+      got += piece;
+    }
+    got.resize(sealed ? bytes.size() : 0);
+    CHECK(sealed ? got == bytes : got.empty());
+    target.answer(commit);
+    CHECK(target.told.get_future().get().moved);
+    w.ended();
+    munmap(target.region, Target::kSlots * Target::kSlot);
+  }
 }
 
 TEST(a_target_that_dies_leaves_the_session_where_it_is) {
@@ -523,6 +601,7 @@ TEST(a_session_comes_with_what_was_not_carried_out) {
   const char carrier = 0;
   CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
   close(guest[0]);
+  CHECK_EQUAL(w.guest.call(WIRE_RegionOpen, wire_RegionOpen{}).reply.result, CUDA_SUCCESS);
   w.guest.map(World::base(), kGranule);
   w.guest.upload(World::base(), pattern(5000));
   wire_Echo echo{};
@@ -540,6 +619,8 @@ TEST(a_session_comes_with_what_was_not_carried_out) {
   const Answer answer = program.wait(77);
   CHECK_EQUAL(answer.reply.async, CUDA_ERROR_INVALID_IMAGE);
   CHECK(program.download(World::base(), 5000) == pattern(5000));
+  // What was shared for the move is no more.
+  CHECK_EQUAL(w.session->counters()->hindrances.load(), uint64_t{0});
   program.close();
   CHECK(w.ended().reason == EndReason::kClosed);
 }
