@@ -81,8 +81,15 @@ export function gpuLines(gpus: readonly GpuView[], paint: Paint, columns?: numbe
     .map(({ index, problem }) =>
       paint(sgr.red, `GPU ${index} takes no sessions: ${clean(problem ?? 'unknown reason')}`),
     );
-  return [paint(sgr.dim, titles), ...rows, ...ill];
+  const emptied = gpus
+    .filter(({ healthy, draining }) => healthy && draining !== null)
+    .map(({ index }) =>
+      paint(sgr.yellow, `GPU ${index} takes no sessions: it is being emptied (${undo(index)})`),
+    );
+  return [paint(sgr.dim, titles), ...rows, ...ill, ...emptied];
 }
+
+const undo = (gpu: number) => `outboard drain --gpu ${gpu} --undo`;
 
 /** The orders of sessions, by the name that `--sort` and the keys of `top` use: largest first, names from a to z. */
 export const sessionOrders: Record<string, (a: SessionView, b: SessionView) => number> = {

@@ -21,8 +21,13 @@ const columns: Column<GpuView>[] = [
   { title: 'PINNED', right: true, text: ({ memory }) => bytes(memory.beside.pinned) },
   { title: 'MODULES', right: true, text: ({ memory }) => bytes(memory.beside.modules) },
   { title: 'STACKS', right: true, text: ({ memory }) => bytes(memory.beside.stacks) },
-  { title: 'HEALTH', text: ({ healthy, problem }) => (healthy ? 'good' : (problem ?? 'ill')) },
+  { title: 'HEALTH', text: health },
 ];
+
+function health({ healthy, problem, draining }: GpuView): string {
+  if (!healthy) return problem ?? 'ill';
+  return draining === null ? 'good' : 'good, being emptied';
+}
 
 type Offered = Omit<OfferedDevice, 'uuid' | 'gpuUuid'> & { uuid: string; gpuUuid: string | null };
 const modes = ['default', 'exclusive thread', 'prohibited', 'exclusive process'];

@@ -76,7 +76,8 @@ export class LiveOperations implements Operations {
         uuid: device.uuid,
         name: device.name,
         pciBusId: device.pciBusId,
-        healthy: gpu?.healthy ?? false,
+        // One that is being emptied takes no sessions, and is well.
+        healthy: gpu?.healthy || (device.draining !== null && device.problem === null),
         problem: device.problem,
         draining: device.draining,
         memory: {

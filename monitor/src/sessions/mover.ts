@@ -11,7 +11,7 @@ import type { Pool } from '../slots/pool.js';
 import type { Slot } from '../slots/slot.js';
 import type { Tenants } from '../tenants/tenants.js';
 import { Move } from './move.js';
-import { type MoveWish, targetOf } from './move-target.js';
+import { type MoveWish, misplaced, targetOf } from './move-target.js';
 import type { Session } from './session.js';
 
 export interface MoverOptions {
@@ -44,7 +44,7 @@ export class Mover {
   async move(session: Session, wish: MoveWish): Promise<MoveView> {
     const refuse = (why: string) => new OutboardError('OB_MOVE', session.id, why);
     await session.slot.look();
-    const why = this.#whyNot(session);
+    const why = misplaced(this.#options.gpus(), wish) ?? this.#whyNot(session);
     if (why !== null) throw refuse(why);
     const target = this.#target(session, wish);
     if (typeof target === 'string') throw refuse(target);

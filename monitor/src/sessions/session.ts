@@ -30,7 +30,9 @@ export class Session {
   group: Group;
   /** Which of these it is, in the order of the program's GPUs; 0: the first. */
   readonly ordinal: number;
-  readonly log: Log;
+  /** Its lines name the slot that it is in. */
+  log: Log;
+  readonly #named: Record<string, unknown>;
   /** Milliseconds on performance's clock, as everywhere here. */
   readonly started = performance.now();
   readonly #startedAt = new Date();
@@ -80,7 +82,8 @@ export class Session {
     const memory = Number(placement.memory);
     const whose = tenant === '' ? {} : { tenant };
     const which = group.gpus.length === 1 ? {} : { group: group.id };
-    this.log = slot.log.child({ session: this.id, ...which, ...whose, name, program, memory });
+    this.#named = { session: this.id, ...which, ...whose, name, program, memory };
+    this.log = slot.log.child(this.#named);
   }
 
   /** It has moved there. What it has used so far counts on. */
@@ -88,6 +91,7 @@ export class Session {
     const { deviceNs, gateWaits, gateSeconds } = this.#sample;
     this.#before = { deviceNs: deviceNs ?? 0, gateWaits, gateSeconds };
     this.slot = slot;
+    this.log = slot.log.child(this.#named);
     this.placement = placement;
     this.group = { id: this.group.id, gpus: [placement.gpu] };
     this.moves++;

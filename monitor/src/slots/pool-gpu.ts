@@ -195,15 +195,16 @@ export class PoolGpu {
       slots: places.map((place) => place.slot),
       /** Of its first warm slot; undefined until there was one. */
       snapshot: this.#snapshot,
+      /** Why no session can be served here, whether or not it is being emptied; null: they can. */
       problem: this.#problem,
       draining: this.draining,
     };
   }
 
   get #problem(): string | null {
-    const { places, unfit, draining } = this;
+    const { places, unfit } = this;
     if (places.every(({ failures }) => failures > 0)) return places[0]?.problem ?? null;
-    return unfit ?? (draining === null ? null : 'it is being emptied (outboard drain --undo)');
+    return unfit;
   }
 
   get #name(): string {

@@ -104,11 +104,13 @@ class GpuCard implements Shown<GpuView> {
   }
 
   update(gpu: GpuView) {
-    const { memory, share, slots, healthy, problem } = gpu;
+    const { memory, share, slots, healthy, problem, draining } = gpu;
+    const emptied = healthy && draining !== null;
     setAttribute(this.#health, 'class', healthy ? 'tag good' : 'tag bad');
-    setText(this.#health, healthy ? 'healthy' : 'not in use');
-    this.#problem.hidden = healthy;
-    setText(this.#problem, `No session is placed here: ${problem ?? 'no reason given'}.`);
+    setText(this.#health, emptied ? 'being emptied' : healthy ? 'healthy' : 'not in use');
+    this.#problem.hidden = healthy && !emptied;
+    const why = emptied ? 'it is being emptied (outboard drain --undo)' : problem;
+    setText(this.#problem, `No session is placed here: ${why ?? 'no reason given'}.`);
 
     const { total } = memory;
     const kept = Math.max(0, total - memory.sessions);

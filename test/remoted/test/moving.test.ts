@@ -154,11 +154,15 @@ t.test('what cannot go along', { skip: noPrograms }, async (t) => {
   await steps.say('piece');
   await steps.say('step');
   await refused({}, /it has memory that it manages itself/);
+  await refused({ gpu: 2 }, /there is no GPU 2, only 0 to 1/);
   await steps.say('free');
   await steps.say('step');
   const answer = await operator.move(id, { gpu: 1 - session.gpu });
-  t.ok(hasMoved(answer), JSON.stringify(answer));
   t.same(said(await steps.end()), said(here));
+  t.ok(hasMoved(answer), JSON.stringify(answer));
+  if (!hasMoved(answer)) return;
+  const place = `${answer.to.gpu}\\.${answer.to.slot}`;
+  await server.logged(new RegExp(`"slot":"${place}".*"session":${id},.*"reason":"closed"`));
 });
 
 t.test('two at once, and one that ends meanwhile', { skip: noPrograms }, async (t) => {
