@@ -105,12 +105,36 @@ async function runRuntimes() {
   }
 }
 
+/** Each by itself, behind a driver of a version: it says what it says natively, also where it refuses that driver. */
+async function runRuntimesBehind(version: string) {
+  const env = { SOFTWARE_DEVICE_TRAITS: `driver=${version},newer-ptx` };
+  const server = await startServer({ env });
+  try {
+    for (const run of allRuntimeRuns(ALL_RUNTIMES).filter(({ runtimes }) => runtimes === 1)) {
+      const { program, args } = run;
+      const here = await native(program, { args, env });
+      const there = await remoted(program, server.address, { args });
+      const troubles = here.code === 0 ? missingInRuntimeRun(run, here.stdout) : [];
+      const natively = `natively ${here.signal ?? here.code}:\n${here.stdout}${here.stderr}`;
+      const far = `remoted ${there.signal ?? there.code}:\n${there.stdout}${there.stderr}`;
+      if (natively.replace('natively', 'remoted') !== far) troubles.push(natively, far);
+      if (Number(run.name.split('.')[0]) < 13 && here.code !== 0) troubles.push(natively);
+      tell(`runtime ${run.name}, driver ${version}`, troubles);
+    }
+  } finally {
+    await server.stop();
+  }
+}
+
 const wanted = (name: string) => positionals.length === 0 || positionals.includes(name);
 const rows: ScriptRow[] = [];
 for (const script of [...cupyAndNumba, ...small, ...libraries, ...frameworks]) {
   if (wanted(script.name)) rows.push(await runScript(script));
 }
-if (wanted('runtimes')) await runRuntimes();
+if (wanted('runtimes')) {
+  await runRuntimes();
+  for (const version of ['12.4', '12.8', '13.0', '13.5']) await runRuntimesBehind(version);
+}
 if (writes && failed === 0) {
   const file = path.join(root, 'docs', 'clients.md');
   const all = positionals.length === 0;
