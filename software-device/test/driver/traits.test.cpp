@@ -335,6 +335,25 @@ void memory_keeps_its_bytes(void **) {
   OK(cuModuleUnload(module));
 }
 
+void an_export_takes_a_millisecond(void **) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  CUmemGenericAllocationHandle handle;
+  OK(cuMemCreate(&handle, 2 << 20, &properties, 0));
+  timespec before{}, after{};
+  clock_gettime(CLOCK_MONOTONIC, &before);
+  int number;
+  OK(cuMemExportToShareableHandle(&number, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  clock_gettime(CLOCK_MONOTONIC, &after);
+  const int64_t ns =
+      int64_t{1'000'000'000} * (after.tv_sec - before.tv_sec) + after.tv_nsec - before.tv_nsec;
+  assert_true(ns >= 1'000'000);
+  close(number);
+  OK(cuMemRelease(handle));
+}
+
 // ---- names -------------------------------------------------------------------------------------
 
 std::string read(const char *names) {
@@ -348,9 +367,9 @@ void names_are_read(void **) {
   assert_string_equal(read("finite-queue").c_str(), "finite-queue=1024");
   assert_string_equal(read("serial-host-functions,finite-queue=7").c_str(),
                       "finite-queue=7,serial-host-functions");
-  for (const char *same :
-       {"reservation-hints=ignored", "reservation-hints=low", "hidden-memory", "residue",
-        "exclusive-process=/a/b", "time-slices=/a/b", "uncounted-work", "empty-cubins"})
+  for (const char *same : {"reservation-hints=ignored", "reservation-hints=low", "hidden-memory",
+                           "residue", "slow-export", "exclusive-process=/a/b", "time-slices=/a/b",
+                           "uncounted-work", "empty-cubins"})
     assert_string_equal(read(same).c_str(), same);
   const std::string all = read("nvidia-like");
   assert_non_null(strstr(all.c_str(), "finite-queue=1024"));
@@ -432,6 +451,7 @@ int main() {
                                       release_primary),
       cmocka_unit_test_setup_teardown(a_context_needs_memory, use_primary, release_primary),
       cmocka_unit_test_setup_teardown(memory_keeps_its_bytes, use_primary, release_primary),
+      cmocka_unit_test_setup_teardown(an_export_takes_a_millisecond, use_primary, release_primary),
       cmocka_unit_test(names_are_read),
       cmocka_unit_test(what_is_no_trait_is_refused),
   };

@@ -119,6 +119,7 @@ constexpr Trait kTraits[] = {
      }},
     flag<&Traits::hidden_memory>("hidden-memory", true),
     flag<&Traits::residue>("residue", true),
+    flag<&Traits::slow_export>("slow-export", true),
     path<&Traits::exclusive>("exclusive-process"),
     path<&Traits::lost>("lost-gpu"),
     flag<&Traits::prohibited>("prohibited", false),

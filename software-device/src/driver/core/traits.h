@@ -39,6 +39,8 @@ struct Traits {
   bool residue = false;
   // Of cuMemCreate, in bytes: what sizes and addresses are multiples of.
   uint64_t granularity = kUsualGranularity;
+  // To export memory takes a millisecond.
+  bool slow_export = false;
   // Compute mode: one process at a time has contexts on a device. Those that know of each other
   // name the same files, of which this is the beginning; empty: all may.
   std::string exclusive;

@@ -1,5 +1,6 @@
 // Entry points: virtual memory management.
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <mutex>
 
@@ -187,6 +188,7 @@ CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle
     return refuse(CUDA_ERROR_INVALID_VALUE, "the memory was not created to be shared");
   int number = fcntl(allocation->file->number(), F_DUPFD_CLOEXEC, ABI_DESCRIPTOR_LEAST);
   if (number < 0) return refuse(CUDA_ERROR_OPERATING_SYSTEM, "no file descriptor is left");
+  if (driver()->settings.traits.slow_export) usleep(1000);
   *static_cast<int *>(shared) = number;
   return CUDA_SUCCESS;
 }
