@@ -108,7 +108,8 @@ size_t outboard_tls_update(struct outboard_tls *tls, uint8_t *record);
 size_t outboard_tls_close(struct outboard_tls *tls, uint8_t *record);
 
 // Opens the record at the start of `bytes`, in place. 0, or a failure; `used` is 0 where more bytes
-// are needed, and `size` where the record brought nothing for the caller.
+// are needed, and `size` where the record brought nothing for the caller; more than 32 of these in
+// a row are damage.
 struct outboard_tls_content {
   size_t used;
   const uint8_t *at;

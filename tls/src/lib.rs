@@ -79,6 +79,8 @@ pub struct Tls {
     peer: Option<Arc<Peer>>,
     sending: UnsafeCell<Option<Keys>>,
     receiving: UnsafeCell<Option<Keys>>,
+    /// How many records without content have come since one with some.
+    idle: UnsafeCell<u32>,
     update_wanted: AtomicBool,
 }
 
@@ -92,6 +94,7 @@ impl Tls {
             peer,
             sending: UnsafeCell::new(None),
             receiving: UnsafeCell::new(None),
+            idle: UnsafeCell::new(0),
             update_wanted: AtomicBool::new(false),
         }
     }
@@ -213,6 +216,7 @@ pub unsafe extern "C" fn outboard_tls_restore(state: *const u8, size: usize, tls
         peer: None,
         sending: UnsafeCell::new(Some(read.sending)),
         receiving: UnsafeCell::new(Some(read.receiving)),
+        idle: UnsafeCell::new(0),
         update_wanted: AtomicBool::new(read.update_wanted),
     }));
     0
@@ -323,6 +327,12 @@ pub unsafe extern "C" fn outboard_tls_open(
         Opened::Record { size, of, end } => {
             content.used = size;
             let inside = &bytes[HEADER..end];
+            let idle = tls.idle.get();
+            *idle = if of == DATA && !inside.is_empty() { 0 } else { *idle + 1 };
+            if *idle > IDLE_MAX {
+                *tls.receiving.get() = None;
+                return Failure::Damaged.number();
+            }
             match (of, inside) {
                 (DATA, _) => {
                     (content.at, content.size) = (inside.as_ptr(), inside.len());
@@ -339,6 +349,10 @@ pub unsafe extern "C" fn outboard_tls_open(
         }
     }
 }
+
+/// Records without content, one after the other: a change of keys costs who opens it forty times what content of that
+/// size does, and nobody has reason to send many.
+const IDLE_MAX: u32 = 32;
 
 /// Tickets, which are let be, and changes of keys, each of which is the last of its record. False: anything else.
 unsafe fn take_messages(tls: &Tls, mut messages: &[u8]) -> bool {

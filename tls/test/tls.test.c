@@ -206,6 +206,21 @@ static void a_record_of_too_much_is_refused(void **state) {
   pair_end(pair);
 }
 
+// Whoever opens them works for each, and nobody has reason to send many.
+static void many_records_without_content_end_what_comes(void **state) {
+  (void)state;
+  struct pair *pair = meet();
+  for (unsigned round = 0; round < 2; round++) {
+    for (unsigned i = 0; i < 32; i++) sends(pair->client.tls, pair->server.tls, 0, 0);
+    if (round == 0) sends(pair->client.tls, pair->server.tls, 1, 1);
+  }
+  struct outboard_tls_content content;
+  const size_t sealed = seal(pair->client.tls, record, 0, 0);
+  assert_int_equal(outboard_tls_open(pair->server.tls, record, sealed, &content),
+                   OUTBOARD_TLS_DAMAGED);
+  pair_end(pair);
+}
+
 static void no_more_is_sent(void **state) {
   (void)state;
   struct pair *pair = meet();
@@ -492,6 +507,7 @@ int main(void) {
       cmocka_unit_test(a_damaged_record_ends_what_comes),
       cmocka_unit_test(records_cut_left_out_and_replayed),
       cmocka_unit_test(a_record_of_too_much_is_refused),
+      cmocka_unit_test(many_records_without_content_end_what_comes),
       cmocka_unit_test(no_more_is_sent),
       cmocka_unit_test(both_sides_go_on_elsewhere),
       cmocka_unit_test(keys_change_both_ways),

@@ -76,7 +76,8 @@ bool Memory::has(uint64_t address, const LtDescriptor &layout) const {
   const int64_t rows = layout.whole(LT_AT_ROWS), columns = layout.whole(LT_AT_COLUMNS);
   const int64_t ld = layout.whole(LT_AT_LD), plane = layout.whole(LT_AT_PLANE);
   const int64_t batch = layout.number(LT_AT_BATCH), stride = layout.whole(LT_AT_STRIDE);
-  if (!address || rows <= 0 || columns <= 0 || batch <= 0) return true;
+  if (!address || rows == 0 || columns == 0 || batch == 0) return true;
+  if (rows < 0 || columns < 0 || batch < 0) return false;
   if (layout.number(LT_AT_BATCH_MODE) == kPointers) return has(address, batch, 64);
   if (!is_sane(rows) || !is_sane(columns) || !is_sane(ld) || !is_sane(stride) || !is_sane(plane))
     return false;
@@ -94,7 +95,7 @@ bool Memory::has(uint64_t address, const LtDescriptor &layout) const {
     }
     default:
       // 32 columns of all rows lie together.
-      if (ld < 0) return false;
+      if (ld / 32 < rows) return false;
       high = __int128{in_all(columns, 32)} * ld;
   }
   const __int128 beyond = __int128{batch - 1} * stride;
@@ -234,8 +235,8 @@ bool LtArguments::matmul_is_reachable(const Reachable &reachable) const {
   const LtDescriptor &d = layouts[3];
   const int64_t rows = d.whole(LT_AT_ROWS), columns = d.whole(LT_AT_COLUMNS);
   const int64_t batch = d.number(LT_AT_BATCH);
-  if (rows <= 0 || columns <= 0) return true;
-  if (!is_sane(rows) || !is_sane(columns)) return false;
+  if (rows == 0 || columns == 0) return true;
+  if (rows < 0 || columns < 0 || !is_sane(rows) || !is_sane(columns)) return false;
 
   const int32_t mode = desc.number(LT_AT_POINTER_MODE);
   const int32_t scale_type = desc.number(LT_AT_SCALE_TYPE);

@@ -22,7 +22,7 @@ constexpr size_t kPiece = WIRE_BULK_MAX;
 template <class T>
 T as(const std::vector<uint8_t> &frame) {
   T value{};
-  memcpy(&value, frame.data(), std::min(sizeof value, frame.size()));
+  if (!frame.empty()) memcpy(&value, frame.data(), std::min(sizeof value, frame.size()));
   return value;
 }
 

@@ -29,7 +29,7 @@ bool Departure::open_area() {
   std::vector<uint8_t> bytes;
   if (!link_.ask(&q, sizeof q, nullptr, 0, &bytes)) return false;
   wire_RegionOpen_reply reply{};
-  memcpy(&reply, bytes.data(), std::min(sizeof reply, bytes.size()));
+  if (!bytes.empty()) memcpy(&reply, bytes.data(), std::min(sizeof reply, bytes.size()));
   const int descriptor = link_.take_descriptor();
   if (reply.reply.result == CUDA_SUCCESS && descriptor >= 0) {
     const uint64_t slots = uint64_t{reply.uploads} + reply.downloads;
@@ -187,7 +187,7 @@ bool Departure::settle(bool wait) {
   std::vector<uint8_t> bytes;
   if (!link_.end_ask(&bytes)) return false;
   wire_RegionSettle_reply reply{};
-  memcpy(&reply, bytes.data(), std::min(sizeof reply, bytes.size()));
+  if (!bytes.empty()) memcpy(&reply, bytes.data(), std::min(sizeof reply, bytes.size()));
   if (reply.reply.result != CUDA_SUCCESS) return refuse("the other process's memory has failed");
   const uint64_t done = asked_ & ~reply.busy;
   free_ |= done;

@@ -177,7 +177,7 @@ void Receiver::begin_anew(std::vector<uint8_t> received, Records *records) {
   records_ = records;
   head_ = 0;
   tail_ = std::min(received.size(), kSize);
-  memcpy(buffer_.get(), received.data(), tail_);
+  if (tail_ > 0) memcpy(buffer_.get(), received.data(), tail_);
   spilled_ = std::move(received);
   unspilled_ = tail_;
   if (unspilled_ == spilled_.size()) {

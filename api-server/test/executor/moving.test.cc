@@ -282,7 +282,7 @@ struct Target {
     for (;;) {
       std::vector<uint8_t> frame = receive();
       wire_header head{};
-      memcpy(&head, frame.data(), std::min(sizeof head, frame.size()));
+      if (!frame.empty()) memcpy(&head, frame.data(), std::min(sizeof head, frame.size()));
       if (head.op == WIRE_RegionOpen) {
         open_region(frame);
       } else if (head.op == WIRE_RegionSettle) {

@@ -218,6 +218,7 @@ export class Client {
   takeBack() {
     if (this.#stage !== 'detached') return;
     this.#stage = 'waiting';
+    if (this.#socket instanceof SealedSocket) this.#socket.takeBack();
     this.#handle?.readStart();
   }
 

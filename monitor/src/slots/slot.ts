@@ -132,6 +132,7 @@ export class Slot {
   readonly #begun = performance.now();
   #idle: Idle | undefined;
   #pinged: number | undefined;
+  #suspected = false;
   /** Where memory is short; false: this system does not let us say so. */
   #diesFirst = false;
   #unruly = false;
@@ -257,7 +258,9 @@ export class Slot {
       this.#pinged = now;
       this.#send({ type: 'ping' });
     } else if (now - this.#pinged > hangSeconds * 1000) {
-      this.#hang('hangs', this.#pinged);
+      // Where this process was late itself, the answer may have come and not been read.
+      if (this.#suspected) this.#hang('hangs', this.#pinged);
+      this.#suspected = true;
     }
   }
 
@@ -413,6 +416,7 @@ export class Slot {
       case 'pong':
         this.#expects(this.#pinged !== undefined, message);
         this.#pinged = undefined;
+        this.#suspected = false;
         if (message.counters) this.counters = message.counters;
         for (const resolve of this.#looking.splice(0)) resolve();
         return;

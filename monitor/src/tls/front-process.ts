@@ -183,8 +183,8 @@ function handingOver(options: FrontStart, { tls }: Native): Accepting | null {
     if (socket.destroyed) return;
     new Shaking(socket, tls, shown, helloSeconds, {
       onFailed: (reason) => notTls(peer, reason),
+      // It counts as a stranger until the monitor has it, or it is gone.
       onShaken: (shaken) => {
-        known.get(socket)?.();
         const judged = judge(tls, shaken, clients, authorities);
         if (judged instanceof OutboardError) {
           turnAway(peer, judged);
@@ -286,7 +286,7 @@ function relaying(options: FrontStart, native: Native): Accepting {
       sessionTimeout: 0,
     },
     (guest) => {
-      handshakes.get(`${guest.remoteAddress} ${guest.remotePort}`)?.();
+      const enters = handshakes.get(`${guest.remoteAddress} ${guest.remotePort}`);
       const peer = peerOf(guest);
       guest.on('error', (error) => log('debug', { peer, reason: tlsReason(error) }, 'TLS failed'));
       const refusal = judgeRelayed(guest, clients);
@@ -297,7 +297,7 @@ function relaying(options: FrontStart, native: Native): Accepting {
       }
       const certificate = clients === 'none' ? null : namesIn(guest.getPeerCertificate());
       try {
-        pass(guest, { peer, certificate });
+        pass(guest, { peer, certificate }, enters);
       } catch (error) {
         sendAway(peer, error);
         guest.destroy();
@@ -305,7 +305,7 @@ function relaying(options: FrontStart, native: Native): Accepting {
     },
   );
 
-  function pass(guest: TLSSocket, from: FrontPeer) {
+  function pass(guest: TLSSocket, from: FrontPeer, enters?: () => void) {
     // No address that others of this machine could find, take or crowd.
     const { here, there } = native.socketPair('bytes');
     const theirs = new Socket({ fd: there });
@@ -314,6 +314,7 @@ function relaying(options: FrontStart, native: Native): Accepting {
     const message: FromFront = { type: 'guest', from, sealed: null };
     process.send?.(message, theirs, (error) => {
       if (error) guest.destroy();
+      else enters?.();
     });
     relay(guest, new Socket({ fd: here, ...relayOptions }));
   }
@@ -321,10 +322,7 @@ function relaying(options: FrontStart, native: Native): Accepting {
   const handshakes = new Map<string, () => void>();
   server.prependListener('connection', (socket: Socket) => {
     const peer = `${socket.remoteAddress} ${socket.remotePort}`;
-    handshakes.set(peer, () => {
-      known.get(socket)?.();
-      handshakes.delete(peer);
-    });
+    handshakes.set(peer, () => known.get(socket)?.());
     socket.once('close', () => handshakes.delete(peer));
   });
 

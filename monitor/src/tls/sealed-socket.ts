@@ -20,6 +20,9 @@ export class SealedSocket extends Duplex {
   readonly #connection: TlsConnection;
   #unopened: Buffer = Buffer.alloc(0);
   #ended = false;
+  /** Nothing more comes, or is sent by this one: it has been saved. */
+  #over = false;
+  #saved = false;
 
   /** Null: `from` is none. The socket is this one's. */
   static of(raw: Socket, tls: TlsNative, from: SealedState): SealedSocket | null {
@@ -49,6 +52,7 @@ export class SealedSocket extends Duplex {
     const bytes = this.#unopened.length > 0 ? Buffer.concat([this.#unopened, chunk]) : chunk;
     const { data, used, failure } = this.#tls.open(this.#connection, bytes);
     this.#unopened = Buffer.from(bytes.subarray(used));
+    this.#over = failure !== 0;
     if (data.length > 0 && !this.push(data)) this.raw.pause();
     if (failure === closed) this.#end();
     else if (failure !== 0) this.destroy(new Error('a damaged record of TLS'));
@@ -78,6 +82,8 @@ export class SealedSocket extends Duplex {
   }
 
   #send(bytes: Uint8Array, last: boolean, done: (error?: Error | null) => void) {
+    // The other process's next record would have the same number.
+    if (this.#saved) return done(new Error('another process sends by now'));
     try {
       this.raw.write(this.#tls.seal(this.#connection, bytes, last), done);
     } catch (error) {
@@ -91,18 +97,25 @@ export class SealedSocket extends Duplex {
     done(error);
   }
 
+  /** The other process has not used it. */
+  takeBack() {
+    this.#saved = false;
+  }
+
   setKeepAlive(on: boolean, delay: number) {
     this.raw.setKeepAlive(on, delay);
   }
 
   /**
-   * What another process goes on with; null: it cannot. Nothing may be read meanwhile, and nothing written here again
-   * unless that process has not used it. What was opened has been read before.
+   * What another process goes on with; null: it cannot. Nothing may be read meanwhile, and nothing is written here
+   * again before `takeBack`. What was opened has been read before.
    */
   save(): SealedState | null {
     while (this.raw.readableLength > 0) this.raw.read();
     while (this.readableLength > 0) this.read();
-    const state = this.#ended || this.destroyed ? null : this.#tls.save(this.#connection);
+    const gone = this.#ended || this.#over || this.destroyed;
+    const state = gone ? null : this.#tls.save(this.#connection);
+    this.#saved = state !== null;
     return state && { state, unopened: this.#unopened };
   }
 }
