@@ -11,6 +11,7 @@ import { decodeAnswer, wire } from '../../../api-server/src/control.js';
 import { recordRelay } from '../../../guest-lib/test/support/records.js';
 import { noTls } from '../../../test/support/paths.js';
 import type { FrontPeer, GuestSocket } from '../../src/tls/front.js';
+import type { SealedSocket } from '../../src/tls/sealed-socket.js';
 import { alternativeNames, readTls } from '../../src/tls/tls.js';
 import { authority, replaceFile, serverFiles } from '../support/certificates.js';
 import { DescriptorLimit } from '../support/descriptors.js';
@@ -196,6 +197,59 @@ t.test('who was handed over has nothing more to do with the front', { skip: noTl
   await tlsGuest(t, address, { ca });
   await front.close();
   await echoes('and still');
+});
+
+t.test(
+  'a connection that was saved for another process sends nothing here',
+  { skip: noTls },
+  async (t) => {
+    const arrived = new Promise<SealedSocket>((resolve) => {
+      const accept = (socket: GuestSocket) => {
+        const sealed = socket as SealedSocket;
+        sealed.on('error', () => {}).once('data', () => resolve(sealed));
+      };
+      void startFront(t, { files }, accept).then(async ({ address }) => {
+        const guest = await tlsGuest(t, address, { ca });
+        guest.on('error', () => {}).write('hello');
+      });
+    });
+    const socket = await arrived;
+    t.ok(socket.save());
+    const refused = await new Promise((done) => socket.write('welcome', done));
+    t.match(refused, { message: /another process sends/ });
+    socket.destroy();
+  },
+);
+
+// One after the other, as long as each is either let in or sent away.
+const comers = `
+  const { connect } = require('node:tls');
+  const [port, count] = process.argv.slice(1).map(Number);
+  let shaken = 0;
+  const one = (left) => {
+    if (left === 0) return process.stdout.write(String(shaken), () => process.exit());
+    const next = () => one(left - 1);
+    const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false });
+    socket.on('error', () => {}).once('close', next);
+    socket.once('secureConnect', () => {
+      shaken++;
+      socket.off('close', next);
+      next();
+    });
+  };
+  one(count);
+`;
+
+both('who has shaken hands counts until the monitor has it', async (t, way) => {
+  const { seen, accept } = mirror();
+  const strangers = { all: 1000, ofAddress: 5 };
+  const { address } = await startFront(t, { ...way, files, strangers }, accept);
+  // This process is the monitor, and takes nobody in meanwhile.
+  const args = ['--eval', comers, String(address.port), '20'];
+  const shaken = execFileSync(process.execPath, args, { encoding: 'utf8', timeout: 60_000 });
+  t.ok(Number(shaken) >= 5, shaken);
+  t.ok(Number(shaken) <= 8, `${shaken}: those, and what lies in the channel`);
+  t.equal(seen.length, 0);
 });
 
 t.test('what comes right behind a handshake is not lost', { skip: noTls }, async (t) => {
