@@ -144,9 +144,17 @@ void handle_FunctionGet(Session &s, const wire_FunctionGet &q, std::span<const u
   function.cost = s.gate().cost_of(text_of(name));
   const CUresult result = s.driver().cuKernelGetFunction(&function.object, kernel);
   if (result != CUDA_SUCCESS) return posted(result);
+  // The driver judges what the image has told, now that the kernel is to be used: launches whose
+  // parameters are not as many bytes are refused.
   if (const std::optional<Layout> layout = layout_of(s.driver(), kernel)) {
     function.layout_known = true;
     function.parameter_bytes = layout->bytes;
+    const Layout *const told = module->told_layout(index);
+    if (told && !(*told == *layout)) {
+      log_line(LogLevel::kWarn, s.id(),
+               "the image of a module and the driver differ in the parameters of its kernel " +
+                   text_of(name));
+    }
   }
   s.objects().keep(q.function, function);
   posted(CUDA_SUCCESS);
@@ -162,8 +170,13 @@ void handle_FunctionFind(Session &s, const wire_FunctionFind &q, std::span<const
   if (!module) return answer(CUDA_ERROR_INVALID_HANDLE);
   const CUkernel kernel = module->kernel(s.driver(), UINT32_MAX, text_of(name), &reply.kernel);
   if (!kernel) return answer(CUDA_ERROR_NOT_FOUND);
-  const std::optional<Layout> layout = layout_of(s.driver(), kernel);
-  if (!layout) return answer(CUDA_ERROR_NOT_SUPPORTED);
+  std::optional<Layout> asked;
+  const Layout *layout = module->told_layout(reply.kernel);
+  if (!layout) {
+    asked = layout_of(s.driver(), kernel);
+    if (!asked) return answer(CUDA_ERROR_NOT_SUPPORTED);
+    layout = &*asked;
+  }
   reply.parameter_bytes = layout->bytes;
   reply.layout_size = static_cast<uint32_t>(layout->parameters.size() * sizeof(wire_parameter));
   s.answers().send(request, CUDA_SUCCESS, &reply.reply, sizeof reply, layout->parameters.data(),

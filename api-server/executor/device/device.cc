@@ -418,6 +418,11 @@ void Device::describe() {
   s.granularity = granularity_;
 }
 
+Capability Device::capability() const {
+  return {facts_.attributes[size_t{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR}],
+          facts_.attributes[size_t{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR}]};
+}
+
 void Device::ask_attribute(CUdevice_attribute attribute) {
   int value = 0;
   if (driver_.cuDeviceGetAttribute(&value, attribute, device_) == CUDA_SUCCESS)

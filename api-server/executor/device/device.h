@@ -18,6 +18,7 @@
 #include "gate/hold_words.h"
 #include "gate/quota_page.h"
 #include "gate/turn_page.h"
+#include "images/layouts.h"
 #include "images/module_store.h"
 #include "libraries/cublas.h"
 #include "memory/scrubber.h"
@@ -134,6 +135,9 @@ class Device {
   // Returns how many operations a stream takes before the driver keeps whoever puts one more there
   // waiting; 0: any number.
   unsigned stream_operations() const { return stream_operations_; }
+
+  // Returns the compute capability.
+  Capability capability() const;
 
   // Returns what sizes and addresses of memory are multiples of: a power of two.
   uint64_t granularity() const { return granularity_; }

@@ -159,6 +159,21 @@ CUresult Module::load(const Driver &driver, std::shared_ptr<const Image> image,
   return CUDA_SUCCESS;
 }
 
+size_t Module::read_layouts(Capability capability, std::string *why) {
+  std::vector<std::string_view> names;
+  names.reserve(kernels.size());
+  for (const Kernel &kernel : kernels) names.push_back(kernel.name);
+  std::vector<std::optional<Layout>> layouts =
+      outboard::read_layouts(*image, names, capability, why);
+  size_t unknown = 0;
+  for (size_t i = 0; i < kernels.size(); i++) {
+    if (!layouts[i]) ++unknown;
+    kernels[i].layout = std::move(layouts[i]);
+  }
+  if (unknown && why->empty()) *why = "the image tells none, or more than one";
+  return unknown;
+}
+
 CUkernel Module::kernel(const Driver &driver, uint32_t hint, const std::string &name,
                         uint32_t *index) const {
   if (hint < kernels.size() && kernels[hint].name == name) {

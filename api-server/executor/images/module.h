@@ -13,6 +13,7 @@
 #include "base/driver.h"
 #include "base/handles.h"
 #include "gate/kernel_times.h"
+#include "images/layouts.h"
 #include "images/module_store.h"
 #include "wire.h"
 
@@ -21,14 +22,10 @@ namespace outboard {
 struct Kernel {
   CUkernel object;
   std::string name;
+  std::optional<Layout> layout{};  // as the image tells it
 };
 
-// Where a kernel's parameters lie in the block of bytes that a launch brings.
-struct Layout {
-  std::vector<wire_parameter> parameters;
-  uint32_t bytes = 0;
-};
-// Asks the driver for a kernel's layout. Nothing when it does not tell.
+// Asks the driver for a kernel's layout, which may load the kernel. Nothing when it does not tell.
 std::optional<Layout> layout_of(const Driver &driver, CUkernel kernel);
 
 // What the driver gets of an image, which travels in parts (wire.h). It points into the image,
@@ -103,6 +100,14 @@ struct Module {
   // Returns the driver's error, or CUDA_ERROR_INVALID_IMAGE for an image that makes no sense.
   static CUresult load(const Driver &driver, std::shared_ptr<const Image> image,
                        Compiling *compiling, std::unique_ptr<Module> *module);
+  // Reads from the image where parameters of the kernels lie. Returns of how many it does not tell,
+  // with a reason in *why.
+  size_t read_layouts(Capability capability, std::string *why);
+  // Returns what the image tells of the kernel at that place in `kernels`; null: nothing, or there
+  // is no such place.
+  const Layout *told_layout(uint32_t index) const {
+    return index < kernels.size() && kernels[index].layout ? &*kernels[index].layout : nullptr;
+  }
   // Finds a variable by its name. The driver's result.
   CUresult variable(const Driver &driver, const std::string &name, Variable *found) const;
   // Returns the kernel of that name, and in *index its place in `kernels`. `hint` is the place

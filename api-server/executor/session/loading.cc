@@ -40,9 +40,15 @@ KernelList list_kernels(const Driver &driver, const Module &module, bool describ
   KernelList list;
   for (uint32_t i = 0; i < module.kernels.size(); i++) {
     const Kernel &kernel = module.kernels[i];
-    // A kernel whose layout is not known is left out: the guest must not guess.
-    const std::optional<Layout> layout = layout_of(driver, kernel.object);
-    if (!layout) continue;
+    // A driver that is asked may load the kernel, used or not.
+    std::optional<Layout> asked;
+    const Layout *layout = module.told_layout(i);
+    if (!layout) {
+      asked = layout_of(driver, kernel.object);
+      // A kernel whose layout is not known is left out: the guest must not guess.
+      if (!asked) continue;
+      layout = &*asked;
+    }
     const size_t size = sizeof(wire_kernel) + (describe ? sizeof(wire_description) : 0) +
                         layout->parameters.size() * sizeof(wire_parameter) +
                         ((kernel.name.size() + 7) & ~size_t{7});
@@ -80,6 +86,15 @@ void list_variables(Session &s, Module *module, KernelList *list) {
     append_padded(list->bytes, name.data(), name.size());
     module->variables.push_back(std::move(variable));
   }
+}
+
+void read_layouts(Session &s, Module *module) {
+  std::string why;
+  const size_t unknown = module->read_layouts(s.device().capability(), &why);
+  if (!unknown) return;
+  log_line(LogLevel::kInfo, s.id(),
+           "the driver is asked for the parameters of " + std::to_string(unknown) + " of the " +
+               std::to_string(module->kernels.size()) + " kernels of a module: " + why);
 }
 
 void answer_refused(Session &s, const Loading &loading, CUresult result) {
@@ -134,6 +149,7 @@ bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image,
   }
   room.keep();
   count(s.count().modules);
+  read_layouts(s, module.get());
   const auto kernels = static_cast<uint32_t>(module->kernels.size());
   const bool describe = loading.open && kernels <= kFewKernels;
   KernelList list = list_kernels(s.driver(), *module, describe);

@@ -11,7 +11,7 @@
 // depends on time.
 //
 // A module is PTX text of lines `kernel NAME SIZE...` (sizes of parameters) and `global NAME
-// BYTES`. Kernels by name:
+// BYTES`; lines that begin with a point are for others who read it. Kernels by name:
 //   nothing                          does nothing
 //   gate   u32 number                waits until the gate is open
 //   add    u64 at, u64 n, u32 value  adds to n 32-bit numbers

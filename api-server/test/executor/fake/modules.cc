@@ -60,7 +60,7 @@ EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_op
       if (size > memory_total - memory_used) return drop(*made, CUDA_ERROR_OUT_OF_MEMORY);
       memory_used += size;
       made->globals[name] = {calloc(1, size), size};
-    } else if (!what.empty()) {
+    } else if (!what.empty() && what[0] != '.') {
       return drop(*made, complain(options, values, count, line));
     }
   }
