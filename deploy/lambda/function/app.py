@@ -4,6 +4,8 @@
 # {"keep": true} leaves it as it is, and shows what that means.
 import array
 import ctypes
+import os
+import sys
 
 PTX = b"""
 .version 7.0
@@ -32,13 +34,14 @@ PTX = b"""
 }
 """
 THREADS = 256
+DEVICE_UNAVAILABLE = 46  # of CUresult
 
 cuda = ctypes.CDLL("libcuda.so.1")  # the layer's
 calls = 0
 
 
 class CudaError(RuntimeError):
-    pass
+    result = 0
 
 
 def check(name, *arguments):
@@ -46,7 +49,9 @@ def check(name, *arguments):
     if result:
         text = ctypes.c_char_p()
         cuda.cuGetErrorName(result, ctypes.byref(text))
-        raise CudaError(f"{name}: {(text.value or b'?').decode()}")
+        error = CudaError(f"{name}: {(text.value or b'?').decode()}")
+        error.result = result
+        raise error
 
 
 def scale(values, factor):
@@ -81,6 +86,13 @@ def handler(event, context):
     try:
         values = scale(event.get("values", [1, 2, 3]), event.get("factor", 2))
         return {"values": values, "device": device(), "calls": calls}
+    except CudaError as error:
+        if error.result != DEVICE_UNAVAILABLE:
+            raise
+        # The session is lost, as when the server has ended, or did not wait for so long. This process has no GPU any
+        # more: Lambda starts another one for the next invocation.
+        print(f"{error}: the process ends", file=sys.stderr, flush=True)
+        os._exit(1)
     finally:
         if not event.get("keep"):
             # What the function has on the GPU ends here. The next call makes it anew.
