@@ -189,6 +189,27 @@ t.test('a certificate that signs itself is believed where it is named', withTls,
   await refused(t, `tls://localhost:${port}`, /is signed by nobody/, { OUTBOARD_CA: ca });
 });
 
+t.test('a certificate of an authority is believed where itself is named', withTls, async (t) => {
+  const [right, old, other] = [
+    ours.issue('server', ['DNS:localhost']),
+    ours.issue('server', ['DNS:localhost'], -1),
+    ours.issue('server', ['DNS:elsewhere']),
+  ];
+  const named = async ({ cert, key }: { cert: string; key: string }, ca: string) => {
+    const port = await shows(t, read({ cert, key }));
+    return [`tls://localhost:${port}`, { OUTBOARD_CA: ca }] as const;
+  };
+  const [server, env] = await named(right, right.cert);
+  // It is believed, and says nothing.
+  await refused(t, server, /Is it an Outboard server/, env);
+  const [late, oldItself] = await named(old, old.cert);
+  await refused(t, late, /has expired/, oldItself);
+  const [wrong, otherItself] = await named(other, other.cert);
+  await refused(t, wrong, /is not of localhost/, otherItself);
+  const [unknown, another] = await named(right, other.cert);
+  await refused(t, unknown, /is signed by nobody/, another);
+});
+
 t.test('what answers and is no TLS', withTls, async (t) => {
   const text = await listen(
     t,

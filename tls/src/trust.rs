@@ -25,23 +25,23 @@ fn read(authorities: &[u8]) -> (Vec<CertificateDer<'static>>, Arc<RootCertStore>
     (named, Arc::new(roots))
 }
 
-/// What is wrong with a certificate is that it says that it is an authority's, and nothing else. (Its time is looked at
-/// before that.)
-fn is_only_an_authoritys(
+/// What is wrong with a certificate where there are no authorities at all. Its time, and what it may be used for, is
+/// looked at first.
+fn wrong_by_itself(
     certificate: &CertificateDer<'_>,
     now: UnixTime,
     usage: KeyUsage,
     provider: &CryptoProvider,
-) -> bool {
-    let Ok(certificate) = EndEntityCert::try_from(certificate) else { return false };
+) -> Option<webpki::Error> {
     let algorithms = provider.signature_verification_algorithms.all;
-    let checked = certificate.verify_for_usage(algorithms, &[], &[], now, usage, None, None);
-    matches!(checked, Err(webpki::Error::CaUsedAsEndEntity))
+    EndEntityCert::try_from(certificate)
+        .and_then(|it| it.verify_for_usage(algorithms, &[], &[], now, usage, None, None).map(|_| ()))
+        .err()
 }
 
 /// The usual check of chain, time and name, and beside it: a server's certificate that is itself among the authorities
-/// is believed as it is. `openssl req -x509` makes such ones, which say that they are an authority's and would be
-/// refused as a server's.
+/// is believed as it is, whoever has signed it. `openssl req -x509` makes such ones, which say that they are an
+/// authority's and would be refused as a server's.
 #[derive(Debug)]
 pub struct Trust {
     usual: Arc<WebPkiServerVerifier>,
@@ -67,11 +67,16 @@ impl ServerCertVerifier for Trust {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let usual = self.usual.verify_server_cert(server, others, name, ocsp, now);
-        if !matches!(usual, Err(Error::InvalidCertificate(CertificateError::Other(_)))) {
+        let may_be_named = matches!(
+            usual,
+            Err(Error::InvalidCertificate(CertificateError::Other(_) | CertificateError::UnknownIssuer))
+        );
+        if !may_be_named {
             return usual;
         }
-        if !is_only_an_authoritys(server, now, KeyUsage::server_auth(), &self.provider) {
-            return usual;
+        match wrong_by_itself(server, now, KeyUsage::server_auth(), &self.provider) {
+            Some(webpki::Error::CaUsedAsEndEntity | webpki::Error::UnknownIssuer) => {}
+            _ => return usual,
         }
         let wrong_by = |what| Err(Error::InvalidCertificate(what));
         if !self.named.iter().any(|named| named.as_ref() == server.as_ref()) {
@@ -143,7 +148,8 @@ impl Clients {
         if EndEntityCert::try_from(client).err() == Some(webpki::Error::UnsupportedCertVersion) {
             return Err(Failure::Version1);
         }
-        if !is_only_an_authoritys(client, now, KeyUsage::client_auth(), &self.provider) {
+        let itself = wrong_by_itself(client, now, KeyUsage::client_auth(), &self.provider);
+        if itself != Some(webpki::Error::CaUsedAsEndEntity) {
             return Err(failure_of(&wrong));
         }
         if !self.named.iter().any(|named| named.as_ref() == client.as_ref()) {

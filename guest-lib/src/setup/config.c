@@ -52,6 +52,8 @@ static _Bool read_address(struct server_name *server, const char *value, const c
   size_t scheme = strlen(TLS_SCHEME);
   server->tls = length >= scheme && strncmp(at, TLS_SCHEME, scheme) == 0;
   if (server->tls) at += scheme, length -= scheme;
+  if (memmem(at, length, "://", strlen("://")))
+    return bad("OUTBOARD_SERVER", value, expected_servers);
   const char *usual_port = server->tls ? USUAL_TLS_PORT : USUAL_PORT;
   const char *end = at + length, *host = at, *host_end, *behind;
   if (length > 0 && at[0] == '[') {

@@ -136,8 +136,11 @@ static void explain(int failure, const struct server_name *server, const struct 
           host, port, authorities);
       return;
     case OUTBOARD_TLS_BAD_PEER:
-      log_error("the certificate of tls://%s:%s is no server's. Give the server another one", host,
-                port);
+      log_error(
+          "the certificate of tls://%s:%s is no server's: it is of version 1, as `openssl x509 -req` "
+          "makes it without -extfile, or is for other uses. Give the server one with its name "
+          "(subjectAltName)",
+          host, port);
       return;
     case OUTBOARD_TLS_BAD_HOST:
       log_error(

@@ -136,7 +136,8 @@ export class Upstream {
 
 function read({ files, accessTokenFile }: UpstreamOptions): Credentials {
   return {
-    context: createSecureContext(readTls(files)),
+    // As the guest library believes any certificate that it is named.
+    context: createSecureContext({ ...readTls(files), allowPartialTrustChain: true }),
     accessToken: readAccessToken(accessTokenFile),
   };
 }

@@ -191,7 +191,8 @@ const table = {
   // Who may come in.
   OB_TOKEN_MISSING: {
     sentence: 'this server serves its tenants only, and the program brings no token',
-    remedy: 'Set OUTBOARD_TOKEN_FILE to the file with the access token of `outboard tenant add`.',
+    remedy:
+      'Set OUTBOARD_TOKEN_FILE to the file with the access token of `outboard tenant add`, or OUTBOARD_TOKEN to the token.',
     result: 'CUDA_ERROR_NOT_PERMITTED',
   },
   OB_TOKEN_UNKNOWN: {
@@ -275,7 +276,7 @@ const table = {
   OB_TENANTS_FILE: {
     sentence: '%s',
     remedy:
-      'Correct the tenants file; `outboard tenant list --tenants FILE` says whether it is right.',
+      'Correct the tenants file, or let this user read it (chown, chmod); `outboard tenant list --tenants FILE` says whether it is right.',
   },
   OB_TENANTS_WRITE: {
     sentence: 'the tenants file %s cannot be written: %s',

@@ -57,7 +57,7 @@ async function main([word, ...args]: string[]): Promise<number> {
   } catch (error) {
     if (error instanceof UsageError) {
       const more = known
-        ? `See: outboard help ${name}`
+        ? `See: ${error.see ?? `outboard help ${name}`}`
         : `Commands: ${Object.keys(commands).join(', ')}`;
       process.stderr.write(`outboard: ${error.message}\n${more}\n`);
       return exitCodes.usage;

@@ -60,7 +60,7 @@ parameters, and without what others it makes no sense.`,
     const named = all.filter((row) => row.name === name);
     if (named.length === 0) {
       const names = [...new Set(all.map((row) => row.name))];
-      throw new UsageError(`no policy ${name}${didYouMean(name, names)}`);
+      throw new UsageError(`no policy ${name}${didYouMean(name, names)}`, 'outboard policies');
     }
     const explained = named.map((row) => ({ ...row, ...origin(row) }));
     if (json) printJson(explained);

@@ -24,7 +24,13 @@ import { writeReadyFile } from '../options/daemon.js';
 import { optionsHelp, readOptions } from '../options/options.js';
 import { formatAddress } from '../options/values.js';
 import { LiveOperations } from '../server/operations.js';
-import { clearWarning, inClear, prepare, tlsOptions } from '../server/prepare.js';
+import {
+  certificateWarnings,
+  clearWarning,
+  inClear,
+  prepare,
+  tlsOptions,
+} from '../server/prepare.js';
 import { type ServeValues, serveOptions } from '../server/serve-options.js';
 import { Server } from '../server/server.js';
 import { Service } from '../server/service.js';
@@ -67,6 +73,7 @@ async function checkConfig(values: ServeValues): Promise<number> {
       ...(driver.instead === null ? [] : [`not NVIDIA's: ${driver.instead}`]),
       ...driver.left.map(({ message, remedy }) => `not served: ${message}. ${remedy}`),
       ...inClear(values.listen).map((listen) => `mind: ${clearWarning(listen)}`),
+      ...certificateWarnings(values).map((warning) => `mind: ${warning}`),
       'the configuration is right',
     ];
     print(lines.map(clean));
@@ -152,6 +159,7 @@ async function serveWith(values: ServeValues): Promise<number> {
   try {
     await server.start();
     for (const listen of inClear(server.open)) log.warn(clearWarning(listen));
+    for (const warning of certificateWarnings(values)) log.warn(warning);
     if (front) server.listening.push(`tls://${formatAddress(await front.start())}`);
     api = await startApi({
       operations,

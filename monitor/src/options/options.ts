@@ -49,7 +49,15 @@ export type FileValues = ReadonlyMap<string, { text: string; source: string }>;
 export class BadValue extends Error {}
 
 /** The user's mistake; `outboard` ends with 2. */
-export class UsageError extends Error {}
+export class UsageError extends Error {
+  /** What to see, where it is not the command's help. */
+  readonly see: string | undefined;
+
+  constructor(message: string, see?: string) {
+    super(message);
+    this.see = see;
+  }
+}
 
 export function readOptions<S extends OptionTable>(
   options: S,

@@ -50,7 +50,10 @@ export function parseServers(text: string): string {
 
 export const tlsScheme = 'tls://';
 
+const servers = 'HOST:PORT, [IPV6]:PORT, tls://HOST:PORT or unix:/PATH';
+
 function parseServer(text: string): string {
+  if (text.replace(tlsScheme, '').includes('://')) throw new BadValue(`expected ${servers}`);
   if (text.startsWith(tlsScheme)) {
     const address = parseAddress(text.slice(tlsScheme.length), 1, usualPorts.tls);
     return `${tlsScheme}${formatAddress(address)}`;

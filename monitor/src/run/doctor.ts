@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { hostname } from 'node:os';
 import path from 'node:path';
-import { connect as connectTls } from 'node:tls';
+import { connect as connectTls, TLSSocket } from 'node:tls';
 import {
   type Answer,
   type DeviceReport,
@@ -107,10 +107,12 @@ async function reach(asked: Asked, tell: Tell): Promise<Reached | null> {
     const { socket, ready } = connectTo(server, asked.env);
     const limit = (asked.connectSeconds * 1000) / asked.servers.length;
     const timer = setTimeout(() => socket.destroy(new Error('no answer')), limit);
-    const problem = await once(socket, ready).then(
+    const failed = await once(socket, ready).then(
       () => null,
       (error: NodeJS.ErrnoException) => error,
     );
+    const problem = failed ?? unnamed(socket);
+    if (problem) socket.destroy();
     clearTimeout(timer);
     const seconds = (performance.now() - begun) / 1000;
     const facts = { server };
@@ -119,7 +121,7 @@ async function reach(asked: Asked, tell: Tell): Promise<Reached | null> {
       return { socket, server };
     }
     const last = index + 1 === asked.servers.length;
-    const remedy = last ? remedyOf(problem) : null;
+    const remedy = last ? remedyOf(problem, asked.env['OUTBOARD_CA']) : null;
     // Something else may be listening there in its place.
     const text = `no connection to ${server}: ${reasonOf(problem)}`;
     tell(step('connection', !last, text, { remedy, seconds, facts }));
@@ -136,8 +138,18 @@ function connectTo(server: string, env: NodeJS.ProcessEnv): { socket: Socket; re
   const address = parseAddress(server.slice(tlsScheme.length));
   const file = (name: string) => env[name] || null;
   const [ca, cert, key] = [file('OUTBOARD_CA'), file('OUTBOARD_CERT'), file('OUTBOARD_KEY')];
-  const socket = connectTls({ ...address, ...readTls({ ca, cert, key }) });
+  const files = readTls({ ca, cert, key });
+  // The library believes any certificate that it is named, whoever has signed it.
+  const socket = connectTls({ ...address, ...files, allowPartialTrustChain: true });
   return { socket, ready: 'secureConnect' };
+}
+
+/** The library wants a name where Node takes the common name, too; null: there is one, or no certificate. */
+function unnamed(socket: Socket): NodeJS.ErrnoException | null {
+  const certificate = socket instanceof TLSSocket && socket.getPeerX509Certificate();
+  if (!certificate || certificate.subjectAltName) return null;
+  const error = new Error('its certificate has no name that counts (subjectAltName)');
+  return Object.assign(error, { code: 'ERR_TLS_CERT_ALTNAME_INVALID' });
 }
 
 function reasonOf(error: NodeJS.ErrnoException): string {
@@ -150,7 +162,7 @@ function reasonOf(error: NodeJS.ErrnoException): string {
   return words[error.code ?? ''] ?? tlsReason(error);
 }
 
-function remedyOf({ code = '', syscall }: NodeJS.ErrnoException): string {
+function remedyOf({ code = '', syscall }: NodeJS.ErrnoException, ca?: string): string {
   const words: Record<string, string> = {
     ERR_TLS_CERT_ALTNAME_INVALID:
       'Name the server as its certificate does, or give it one with that name (subjectAltName).',
@@ -161,8 +173,12 @@ function remedyOf({ code = '', syscall }: NodeJS.ErrnoException): string {
   };
   const known = words[code];
   if (known) return known;
-  if (isAboutCertificate(code))
-    return "Name the authority's file, or the server's own certificate, with --ca.";
+  if (code === 'INVALID_PURPOSE')
+    return 'Give the server a certificate that is made for servers (extendedKeyUsage).';
+  if (isAboutCertificate(code)) {
+    const which = ca ? `${ca} holds neither: name` : 'Name';
+    return `${which} the authority's file, or the server's own certificate, with --ca.`;
+  }
   if (code.startsWith('ERR_SSL_') && syscall !== 'connect')
     return "See the server's log, and --cert and --key where it wants a certificate of yours.";
   return 'See whether `outboard serve` runs there, --server, and firewalls in between.';

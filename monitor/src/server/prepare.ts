@@ -33,6 +33,7 @@ import { openSandbox, type Sandbox } from '../slots/sandbox.js';
 import { isLocal, requireLocal, requireOperators, Tenants } from '../tenants/tenants.js';
 import { type Clients, requireTlsFiles } from '../tls/front.js';
 import type { TlsFiles } from '../tls/tls.js';
+import { whyDisbelieved } from '../tls/tls.js';
 import { TraceFolder } from '../trace/folder.js';
 import type { ServeValues } from './serve-options.js';
 
@@ -87,6 +88,13 @@ export function inClear(listens: readonly Listen[]): Listen[] {
 /** What is said of such an address. */
 export function clearWarning(listen: Listen): string {
   return `${formatListen(listen)} is without TLS: whoever is on the way reads access tokens, programs and data, and can use the tokens; listen by --tls-listen, or only on a network that you trust with them`;
+}
+
+/** What is said of a certificate that programs will refuse. It can be read. */
+export function certificateWarnings(values: ServeValues): string[] {
+  const cert = tlsOptions(values)?.files.cert ?? null;
+  const whys = cert === null ? [] : whyDisbelieved(cert);
+  return whys.map((why) => `programs will refuse this server's certificate: ${cert} ${why}`);
 }
 
 /** Throws the OutboardError of the first thing that is wrong. */

@@ -19,12 +19,6 @@ export interface MovedSession {
   allowed: readonly number[] | null;
 }
 
-/** What is wrong with a wish whatever the session has, the end of a sentence; null: nothing. */
-export function misplaced(gpus: readonly GpuState[], { gpu }: MoveWish): string | null {
-  if (gpu === undefined || gpus[gpu]) return null;
-  return `there is no GPU ${gpu}, only 0 to ${gpus.length - 1}`;
-}
-
 /** Returns the GPU, by index, or why there is none: the end of a sentence. */
 export function targetOf(
   gpus: readonly GpuState[],
@@ -40,7 +34,7 @@ export function targetOf(
   }
   if (gpu !== undefined) {
     const to = gpus[gpu];
-    if (!to) return misplaced(gpus, { gpu }) ?? '';
+    if (!to) return `there is no GPU ${gpu}`;
     if (to === from)
       return `it is on GPU ${gpu} already; --within moves it to another process there`;
     return unfit(to, from, session) ?? gpu;

@@ -11,7 +11,7 @@ import type { Pool } from '../slots/pool.js';
 import type { Slot } from '../slots/slot.js';
 import type { Tenants } from '../tenants/tenants.js';
 import { Move } from './move.js';
-import { type MoveWish, misplaced, targetOf } from './move-target.js';
+import { type MoveWish, targetOf } from './move-target.js';
 import type { Session } from './session.js';
 
 export interface MoverOptions {
@@ -40,11 +40,14 @@ export class Mover {
     this.#options = options;
   }
 
-  /** Resolves when the session is elsewhere. Throws OB_MOVE where it stays. */
+  /** Resolves when the session is elsewhere. Throws OB_MOVE where it stays, and OB_NO_GPU. */
   async move(session: Session, wish: MoveWish): Promise<MoveView> {
     const refuse = (why: string) => new OutboardError('OB_MOVE', session.id, why);
     await session.slot.look();
-    const why = misplaced(this.#options.gpus(), wish) ?? this.#whyNot(session);
+    const { length } = this.#options.gpus();
+    if (wish.gpu !== undefined && wish.gpu >= length)
+      throw new OutboardError('OB_NO_GPU', wish.gpu, length - 1);
+    const why = this.#whyNot(session);
     if (why !== null) throw refuse(why);
     const target = this.#target(session, wish);
     if (typeof target === 'string') throw refuse(target);

@@ -42,6 +42,17 @@ export function readTls(files: TlsFiles): SecureContextOptions {
   return options;
 }
 
+/** For what programs will refuse a server's certificate, in the file `cert`; empty: for nothing that is known here. */
+export function whyDisbelieved(cert: string): string[] {
+  const { validFrom, validTo, subjectAltName } = new X509Certificate(readFileSync(cert));
+  const now = Date.now();
+  return [
+    ...(Date.parse(validTo) < now ? [`has expired: it was valid until ${validTo}`] : []),
+    ...(Date.parse(validFrom) > now ? [`is not valid yet: it is from ${validFrom}`] : []),
+    ...(subjectAltName ? [] : ['has no name of the server (subjectAltName)']),
+  ];
+}
+
 const encrypted =
   'the key is encrypted: write it without a passphrase, readable by the server alone';
 

@@ -132,6 +132,8 @@ t.test('TLS: who answers, and how it is known', async (t) => {
   const tls = serving.listening.find((one) => one.startsWith('tls://')) ?? '';
   const ca = ['--ca', ours.ca];
   t.match(await doctor(['--server', tls, ...ca]), { code: 0, text: /^ok kernel/m });
+  t.match(await doctor(['--server', tls, '--ca', cert]), { code: 0 }, 'the certificate itself');
+  const { ca: others } = authority(path.join(path.dirname(ours.ca), 'more'), 'others');
   for (const [args, failed, text] of [
     [['--server', tls], 'connection', /certificate\nName the authority's file.*--ca/],
     [
@@ -139,11 +141,25 @@ t.test('TLS: who answers, and how it is known', async (t) => {
       'connection',
       /\nName the server as/,
     ],
+    [['--server', tls, '--ca', others], 'connection', /\n\S+ca\.pem holds neither: name the auth/],
     [['--server', `tls://${plain}`, ...ca], 'connection', /\nThat port speaks no TLS/],
     [['--server', tls.replace('tls://', ''), ...ca], 'server', /speaks TLS\nSay tls:\/\/127/],
   ] as [string[], string, RegExp][]) {
     t.match(await doctor(args), { code: 3, failed, text });
   }
+});
+
+t.test('a certificate that the library does not believe', async (t) => {
+  const ours = authority(t.testdir({}), 'ours');
+  const { cert, key } = ours.issue('localhost', []);
+  const serving = await Serving.start(t, [
+    ...['--tls-listen', '127.0.0.1:0', '--tls-cert', cert, '--tls-key', key],
+  ]);
+  const tls = serving.listening.find((one) => one.startsWith('tls://')) ?? '';
+  const text = /no name that counts \(subjectAltName\)\nName the server as its certificate does/;
+  const server = tls.replace('127.0.0.1', 'localhost');
+  const told = await doctor(['--server', server, '--ca', ours.ca]);
+  t.match(told, { code: 3, failed: 'connection', text });
 });
 
 t.test('a place in the queue, and no session in time', async (t) => {

@@ -102,6 +102,27 @@ t.test('nothing is made by a check', async (t) => {
   for (const name of ['a', 'c', 'd', 'api.sock', 'guests.sock']) t.notOk(existsSync(at(name)));
 });
 
+t.test('a certificate that programs will refuse is said by both', async (t) => {
+  const ours = authority(folderFor(t), 'ours');
+  const listens = ['--listen', '127.0.0.1:0', '--http', 'none', '--tls-listen', '127.0.0.1:0'];
+  const showing = ({ cert, key }: { cert: string; key: string }) => {
+    return [...listens, '--tls-cert', cert, '--tls-key', key];
+  };
+  const check = (args: string[]) => {
+    const all = [outboard, 'serve', '--check-config', '--device', 'software', ...args];
+    return execFileSync(process.execPath, all, { encoding: 'utf8' });
+  };
+  const old = showing(ours.issue('server', [], -1));
+  const serving = await Serving.start(t, ['--servers-per-gpu', '1', ...old]);
+  await serving.logged({
+    level: 40,
+    msg: /will refuse .*\.pem has expired: it was valid until \w+ /,
+  });
+  await serving.logged({ level: 40, msg: /will refuse .*\.pem has no name of the server \(sub/ });
+  t.match(check(old), /(^mind: programs will refuse .*\n){2}the configuration is right\n$/m);
+  t.notMatch(check(showing(ours.issue('server', ['DNS:localhost']))), /mind/);
+});
+
 t.test('an address where all goes in clear is said by both', async (t) => {
   const file = path.join(t.testdir(), 'tenants.yaml');
   const add = ['tenant', 'add', 'acme', '--tenants', file];
