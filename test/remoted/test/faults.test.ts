@@ -1,6 +1,6 @@
 // Faults that a seed chooses, while sessions move and while connections are cut: no program says anything wrong. It goes
 // on, or it ends with an error; and the server is afterwards what it was before, down to its descriptors.
-// OUTBOARD_TEST_FAULTS says how many, OUTBOARD_TEST_SEED which is the first. At night 300, which no other night has.
+// OUTBOARD_TEST_FAULTS says how many, OUTBOARD_TEST_SEED which is the first. At night 1,000, which no other night has.
 import { randomBytes } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import t, { type Test } from 'tap';
@@ -22,7 +22,7 @@ import {
 import { startServer, type TestServer } from '../../support/server.js';
 
 const night = Boolean(process.env['NIGHTLY']);
-const faults = Number(process.env['OUTBOARD_TEST_FAULTS'] ?? (night ? 300 : 8));
+const faults = Number(process.env['OUTBOARD_TEST_FAULTS'] ?? (night ? 1000 : 8));
 /** Each night others, which the names of what fails tell. */
 const tonight = night ? Math.floor(Date.now() / 86_400_000) * 1000 : 1;
 const firstSeed = Number(process.env['OUTBOARD_TEST_SEED'] ?? tonight);
