@@ -59,5 +59,5 @@ t.test('of PTX', { skip: noPrograms }, async (t) => {
 
 t.test('of machine code', { skip: noPrograms }, async (t) => {
   const all = await counts(t, [testProgram('machine-code')], 'device=h100,empty-cubins');
-  t.same(all.get('machine-code'), { modules: 1, refused: 0, kernels: 8, known: 8 });
+  t.match(all.get('machine-code'), { kernels: 8, known: 8 });
 });
