@@ -14,7 +14,8 @@ extern "C" {
 // What a record has beside its content, and the most that content can be. A whole record has at
 // most OUTBOARD_TLS_RECORD bytes, whoever made it.
 #define OUTBOARD_TLS_HEADER 5
-#define OUTBOARD_TLS_OVERHEAD 22
+#define OUTBOARD_TLS_TRAILER 17
+#define OUTBOARD_TLS_OVERHEAD (OUTBOARD_TLS_HEADER + OUTBOARD_TLS_TRAILER)
 #define OUTBOARD_TLS_CONTENT 16384
 #define OUTBOARD_TLS_RECORD (OUTBOARD_TLS_HEADER + OUTBOARD_TLS_CONTENT + 256)
 // Of a record that changes the keys.
@@ -100,6 +101,12 @@ int outboard_tls_shake(struct outboard_tls *tls, uint8_t *incoming, size_t size,
 // Makes a record of `size` bytes at record + OUTBOARD_TLS_HEADER, at most OUTBOARD_TLS_CONTENT.
 // Returns its size, which is OUTBOARD_TLS_OVERHEAD more; 0: nothing can be sent any more.
 size_t outboard_tls_seal(struct outboard_tls *tls, uint8_t *record, size_t size);
+// The same of a record in three parts, of which the first and the last one have places of their
+// own, of OUTBOARD_TLS_HEADER and OUTBOARD_TLS_TRAILER bytes; the content is sealed in place. The
+// byte behind it must be there, and nobody may use it meanwhile: it is as it was afterwards. False:
+// nothing can be sent any more, and what the content is now is of no use.
+bool outboard_tls_seal_apart(struct outboard_tls *tls, uint8_t *header, uint8_t *content,
+                             size_t size, uint8_t *trailer);
 // To be called between records, often: where the keys have been used enough, or the other side
 // wants others, makes a record that says so, changes them, and returns the record's size; else 0.
 size_t outboard_tls_update(struct outboard_tls *tls, uint8_t *record);
@@ -117,6 +124,12 @@ struct outboard_tls_content {
 };
 int outboard_tls_open(struct outboard_tls *tls, uint8_t *bytes, size_t size,
                       struct outboard_tls_content *content);
+// The same of a whole record in three parts, as outboard_tls_seal_apart has them; of one that its
+// header does not say to have `size` bytes between header and trailer, that is a failure. What is
+// in place of the content may be used when this has returned 0, and so much of it as it says.
+int outboard_tls_open_apart(struct outboard_tls *tls, const uint8_t *header, uint8_t *sealed,
+                            size_t size, const uint8_t *trailer,
+                            struct outboard_tls_content *content);
 // Whether outboard_tls_open would not ask for more bytes.
 bool outboard_tls_has_record(const uint8_t *bytes, size_t size);
 

@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::{ptr, slice};
 
 use identity::Identity;
-use record::{Keys, Opened, ALERT, DATA, HANDSHAKE, HEADER, OVERHEAD};
+use record::{Keys, Opened, ALERT, DATA, HANDSHAKE, HEADER, OVERHEAD, TRAILER};
 use server::{Peer, Server};
 use shake::Handshake;
 
@@ -265,6 +265,21 @@ pub unsafe extern "C" fn outboard_tls_seal(tls: &Tls, record: *mut u8, size: usi
     keys.seal(DATA, record).map_or(0, |()| size + OVERHEAD)
 }
 
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_seal_apart(
+    tls: &Tls,
+    header: *mut u8,
+    content: *mut u8,
+    size: usize,
+    trailer: *mut u8,
+) -> bool {
+    let Some(keys) = &mut *tls.sending.get() else { return false };
+    let header = slice::from_raw_parts_mut(header, HEADER);
+    let content = slice::from_raw_parts_mut(content, size + 1);
+    let trailer = slice::from_raw_parts_mut(trailer, TRAILER);
+    keys.seal_apart(DATA, header, content, trailer).is_some()
+}
+
 /// handshake type 24, of one byte: whether the other side is asked to do the same.
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 const KEY_UPDATE_WANTED: [u8; 5] = [24, 0, 0, 1, 1];
@@ -326,26 +341,56 @@ pub unsafe extern "C" fn outboard_tls_open(
         }
         Opened::Record { size, of, end } => {
             content.used = size;
-            let inside = &bytes[HEADER..end];
-            let idle = tls.idle.get();
-            *idle = if of == DATA && !inside.is_empty() { 0 } else { *idle + 1 };
-            if *idle > IDLE_MAX {
-                *tls.receiving.get() = None;
-                return Failure::Damaged.number();
-            }
-            match (of, inside) {
-                (DATA, _) => {
-                    (content.at, content.size) = (inside.as_ptr(), inside.len());
-                    0
-                }
-                (ALERT, [_, 0]) => Failure::Closed.number(),
-                (ALERT, [_, alert]) => Failure::Alert(*alert).number(),
-                (HANDSHAKE, _) if take_messages(tls, inside) => 0,
-                _ => {
-                    *tls.receiving.get() = None;
-                    Failure::Damaged.number()
-                }
-            }
+            take(tls, of, &bytes[HEADER..end], content)
+        }
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn outboard_tls_open_apart(
+    tls: &Tls,
+    header: *const u8,
+    sealed: *mut u8,
+    size: usize,
+    trailer: *const u8,
+    content: &mut Content,
+) -> i32 {
+    *content = Content { used: 0, at: sealed, size: 0 };
+    let Some(keys) = &mut *tls.receiving.get() else { return Failure::Damaged.number() };
+    let header = slice::from_raw_parts(header, HEADER);
+    let trailer = slice::from_raw_parts(trailer, TRAILER);
+    let sealed = slice::from_raw_parts_mut(sealed, size + 1);
+    match keys.open_apart(header, sealed, trailer) {
+        None => {
+            *tls.receiving.get() = None;
+            Failure::Damaged.number()
+        }
+        Some((of, end)) => {
+            content.used = size + OVERHEAD;
+            take(tls, of, &sealed[..end], content)
+        }
+    }
+}
+
+/// What a record has brought: data for the caller, or what is dealt with here.
+unsafe fn take(tls: &Tls, of: u8, inside: &[u8], content: &mut Content) -> i32 {
+    let idle = tls.idle.get();
+    *idle = if of == DATA && !inside.is_empty() { 0 } else { *idle + 1 };
+    if *idle > IDLE_MAX {
+        *tls.receiving.get() = None;
+        return Failure::Damaged.number();
+    }
+    match (of, inside) {
+        (DATA, _) => {
+            (content.at, content.size) = (inside.as_ptr(), inside.len());
+            0
+        }
+        (ALERT, [_, 0]) => Failure::Closed.number(),
+        (ALERT, [_, alert]) => Failure::Alert(*alert).number(),
+        (HANDSHAKE, _) if take_messages(tls, inside) => 0,
+        _ => {
+            *tls.receiving.get() = None;
+            Failure::Damaged.number()
         }
     }
 }

@@ -84,6 +84,100 @@ static void data_both_ways(void **state) {
   pair_end(pair);
 }
 
+// ---- in three parts
+
+struct apart {
+  uint8_t header[OUTBOARD_TLS_HEADER];
+  uint8_t content[OUTBOARD_TLS_CONTENT + 300];
+  uint8_t trailer[OUTBOARD_TLS_TRAILER];
+};
+
+static void seal_apart(struct outboard_tls *tls, struct apart *apart, uint8_t with, size_t size) {
+  memset(apart->content, with, size);
+  memset(apart->content + size, 0xa5, sizeof apart->content - size);
+  assert_true(outboard_tls_seal_apart(tls, apart->header, apart->content, size, apart->trailer));
+  for (size_t i = size; i < sizeof apart->content; i++) assert_int_equal(apart->content[i], 0xa5);
+}
+
+static int open_apart(struct outboard_tls *tls, struct apart *apart, size_t size,
+                      struct outboard_tls_content *content) {
+  memset(apart->content + size, 0x5a, sizeof apart->content - size);
+  const int failure =
+      outboard_tls_open_apart(tls, apart->header, apart->content, size, apart->trailer, content);
+  for (size_t i = size; i < sizeof apart->content; i++) assert_int_equal(apart->content[i], 0x5a);
+  return failure;
+}
+
+static void take_apart(const uint8_t *whole, size_t size, struct apart *apart) {
+  memcpy(apart->header, whole, sizeof apart->header);
+  memcpy(apart->content, whole + sizeof apart->header, size);
+  memcpy(apart->trailer, whole + sizeof apart->header + size, sizeof apart->trailer);
+}
+
+// They are the same as in one.
+static void records_in_parts_go_both_ways(void **state) {
+  (void)state;
+  struct pair *pair = meet();
+  struct outboard_tls *client = pair->client.tls, *server = pair->server.tls;
+  static struct apart apart;
+  struct outboard_tls_content content;
+  for (size_t size = OUTBOARD_TLS_CONTENT; size; size /= 3) {
+    const uint8_t with = (uint8_t)(size % 251 + 1);
+    seal_apart(client, &apart, with, size);
+    memcpy(record, apart.header, sizeof apart.header);
+    memcpy(record + sizeof apart.header, apart.content, size);
+    memcpy(record + sizeof apart.header + size, apart.trailer, sizeof apart.trailer);
+    opens(server, record, size + OUTBOARD_TLS_OVERHEAD, with, size);
+
+    seal(server, record, with, size);
+    take_apart(record, size, &apart);
+    assert_int_equal(open_apart(client, &apart, size, &content), 0);
+    assert_int_equal(content.used, size + OUTBOARD_TLS_OVERHEAD);
+    assert_int_equal(content.size, size);
+    assert_ptr_equal(content.at, apart.content);
+    for (size_t i = 0; i < size; i++) assert_int_equal(apart.content[i], with);
+  }
+  assert_false(outboard_tls_seal_apart(client, apart.header, apart.content,
+                                       OUTBOARD_TLS_CONTENT + 1, apart.trailer));
+  pair_end(pair);
+}
+
+// Wherever a bit is another one, nothing of what was said is left to be read.
+static void a_damaged_record_in_parts_ends_what_comes(void **state) {
+  (void)state;
+  static struct apart apart;
+  uint8_t *const spoiled[] = {apart.header,      apart.header + 1,    apart.header + 4,
+                              apart.content,     apart.content + 999, apart.trailer,
+                              apart.trailer + 16};
+  for (unsigned i = 0; i < sizeof spoiled / sizeof *spoiled; i++) {
+    struct pair *pair = meet();
+    struct outboard_tls_content content;
+    seal_apart(pair->client.tls, &apart, 'x', 1000);
+    *spoiled[i] ^= 1;
+    assert_int_equal(open_apart(pair->server.tls, &apart, 1000, &content), OUTBOARD_TLS_DAMAGED);
+    assert_int_equal(content.size, 0);
+    for (size_t at = 0; at + 4 < 1000; at++) assert_memory_not_equal(apart.content + at, "xxxx", 4);
+    // Nor does what would have been good.
+    *spoiled[i] ^= 1;
+    assert_int_equal(open_apart(pair->server.tls, &apart, 1000, &content), OUTBOARD_TLS_DAMAGED);
+    pair_end(pair);
+  }
+}
+
+static void the_end_comes_in_parts_as_well(void **state) {
+  (void)state;
+  struct pair *pair = meet();
+  static struct apart apart;
+  struct outboard_tls_content content;
+  const size_t size = OUTBOARD_TLS_LAST - OUTBOARD_TLS_OVERHEAD;
+  assert_int_equal(outboard_tls_close(pair->client.tls, record), OUTBOARD_TLS_LAST);
+  take_apart(record, size, &apart);
+  assert_int_equal(open_apart(pair->server.tls, &apart, size, &content), OUTBOARD_TLS_CLOSED);
+  assert_false(
+      outboard_tls_seal_apart(pair->client.tls, apart.header, apart.content, 1, apart.trailer));
+  pair_end(pair);
+}
+
 static void records_right_behind_the_handshake_stay(void **state) {
   (void)state;
   struct outboard_tls_server *server = serve(true);
@@ -502,6 +596,9 @@ static void what_is_no_tls_is_seen_at_once(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(data_both_ways),
+      cmocka_unit_test(records_in_parts_go_both_ways),
+      cmocka_unit_test(a_damaged_record_in_parts_ends_what_comes),
+      cmocka_unit_test(the_end_comes_in_parts_as_well),
       cmocka_unit_test(records_right_behind_the_handshake_stay),
       cmocka_unit_test(a_handshake_comes_byte_by_byte),
       cmocka_unit_test(a_damaged_record_ends_what_comes),

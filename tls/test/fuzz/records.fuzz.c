@@ -1,9 +1,24 @@
 // Records behind a handshake, by somebody who can change, cut, repeat and leave out what is under
 // way. Input: the state of the connection, then commands of two bytes each, which begin with what
-// is done; only what was sent, in its order, may come out.
+// is done; only what was sent, in its order, may come out. What lies there as a whole is opened in
+// parts where the command is above 127.
 #include "pair.h"
 
 enum { SEND, FLIP, CUT, AGAIN, LEAVE_OUT, RAW, COMMANDS };
+
+// As outboard_tls_open, by the other function where that can be.
+static int open(struct outboard_tls *tls, uint8_t *bytes, size_t size, bool apart,
+                struct outboard_tls_content *content) {
+  const size_t most = size - OUTBOARD_TLS_OVERHEAD;
+  if (!apart || size < OUTBOARD_TLS_OVERHEAD) return outboard_tls_open(tls, bytes, size, content);
+  uint8_t header[OUTBOARD_TLS_HEADER], trailer[OUTBOARD_TLS_TRAILER];
+  memcpy(header, bytes, sizeof header);
+  memcpy(trailer, bytes + sizeof header + most, sizeof trailer);
+  uint8_t *const sealed = bytes + sizeof header, behind = sealed[most];
+  const int failure = outboard_tls_open_apart(tls, header, sealed, most, trailer, content);
+  if (sealed[most] != behind) abort();
+  return failure;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < OUTBOARD_TLS_STATE) return 0;
@@ -43,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       whole = false;
     } else {
       struct outboard_tls_content out;
-      const int failure = outboard_tls_open(to, bytes, have, &out);
+      const int failure = open(to, bytes, have, data[0] > 127, &out);
       if (out.used > have || (out.size && (out.at < bytes || out.at + out.size > bytes + have)))
         abort();
       const bool good = !failure && out.used;
