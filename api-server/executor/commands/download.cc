@@ -226,7 +226,7 @@ void Download::send(const Piece &piece) {
     }
     return;
   }
-  s_.answers().data(asked_.request, piece.offset, piece.chunk->data, piece.length);
+  s_.answers().spent_data(asked_.request, piece.offset, piece.chunk->data, piece.length);
   if (all_queued() || !queue(piece.chunk)) staging_.give(piece.chunk);
 }
 

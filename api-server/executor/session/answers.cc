@@ -74,7 +74,13 @@ bool Answers::data(uint64_t request, uint64_t offset, const void *data, size_t l
   return sender_.push(WIRE_DATA, &frame, sizeof frame, data, length);
 }
 
-void Answers::last_data(uint64_t request, uint64_t offset, const void *data, size_t length) {
+bool Answers::spent_data(uint64_t request, uint64_t offset, uint8_t *data, size_t length) {
+  if (ending_.load()) return false;
+  wire_data frame = data_frame(request, offset, length);
+  return sender_.push(WIRE_DATA, &frame, sizeof frame, data, length, true);
+}
+
+void Answers::last_data(uint64_t request, uint64_t offset, uint8_t *data, size_t length) {
   if (ending_.load()) return;
   const size_t padding = -length & 7;
   wire_data frame = data_frame(request, offset, length);
@@ -83,10 +89,10 @@ void Answers::last_data(uint64_t request, uint64_t offset, const void *data, siz
   reply.header = {WIRE_REPLY, 0, sizeof reply};
   fill(&reply, request, CUDA_SUCCESS);
   iovec parts[4] = {{&frame, sizeof frame},
-                    {const_cast<void *>(data), length},
+                    {data, length},
                     {const_cast<uint8_t *>(kPadding), padding},
                     {&reply, sizeof reply}};
-  sender_.send(parts, 4);
+  sender_.send(parts, 4, -1, &parts[1]);
 }
 
 void Answers::placed(uint64_t request, uint64_t offset, size_t length, uint32_t slot, bool last) {

@@ -47,8 +47,10 @@ class Answers {
   // Sends a piece of a download, `offset` bytes from its beginning. False: nobody is there to take
   // it.
   bool data(uint64_t request, uint64_t offset, const void *data, size_t length);
-  // Sends the last piece and the answer in one go.
-  void last_data(uint64_t request, uint64_t offset, const void *data, size_t length);
+  // The same of a chunk whose bytes are spent then: there may be others.
+  bool spent_data(uint64_t request, uint64_t offset, uint8_t *data, size_t length);
+  // Sends the last piece, which is spent, and the answer in one go.
+  void last_data(uint64_t request, uint64_t offset, uint8_t *data, size_t length);
   // Says that a piece lies in a slot of the shared region. `last`: the answer follows in one go.
   void placed(uint64_t request, uint64_t offset, size_t length, uint32_t slot, bool last);
 

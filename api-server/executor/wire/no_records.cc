@@ -13,10 +13,9 @@ Records::Records(std::span<const uint8_t>, std::span<const uint8_t>) {
 }
 Records::~Records() = default;
 std::span<const uint8_t> Records::unopened() const { return {}; }
-bool Records::open_next() { return false; }
 bool Records::waiting() const { return false; }
 ssize_t Records::receive(int, const iovec *, int, int) { return 0; }
-std::span<const uint8_t> Records::seal(iovec *&, int &) { return {}; }
+std::span<iovec> Records::seal(iovec *&, int &, const iovec *) { return {}; }
 bool Records::save(std::vector<uint8_t> *) const { return false; }
 
 }  // namespace outboard

@@ -46,14 +46,15 @@ void Sender::leave() {
 
 Sender::~Sender() { kept_end(&kept_); }
 
-bool Sender::send(iovec *parts, int count, int descriptor) {
+bool Sender::send(iovec *parts, int count, int descriptor, const iovec *spent) {
   std::unique_lock lock(mutex_);
   if (broken_) return false;
   if (cut_) [[unlikely]] {
     await_room(lock);
     if (cut_) return keep_for_later(parts, count);
   }
-  if (records_ ? send_sealed(parts, count) : send_rest(parts, count, descriptor)) return true;
+  if (records_ ? send_sealed(parts, count, spent) : send_rest(parts, count, descriptor))
+    return true;
   if (reconnection_.resumes() && !reconnection_.given_up()) {
     cut_ = true;
     cut_at_ = kept_.sent;
@@ -71,11 +72,27 @@ bool Sender::goes_on() const {
 }
 
 // A descriptor never goes along: that takes a Unix socket, and TLS comes over none.
-bool Sender::send_sealed(iovec *parts, int count) {
+bool Sender::send_sealed(iovec *parts, int count, const iovec *spent) {
   for (int i = 0; i < count; i++) count_alone(counters_.bytes_out, parts[i].iov_len);
-  while (count > 0) {
-    const std::span<const uint8_t> sealed = records_->seal(parts, count);
-    if (sealed.empty() || !send_again(sealed.data(), sealed.size())) return false;
+  for (advance(parts, count, 0); count > 0;) {
+    const std::span<iovec> sealed = records_->seal(parts, count, spent);
+    if (sealed.empty() || !send_records(sealed)) return false;
+  }
+  return true;
+}
+
+bool Sender::send_records(std::span<iovec> records) {
+  iovec *parts = records.data();
+  for (int count = static_cast<int>(records.size()); count > 0;) {
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = static_cast<size_t>(count);
+    const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL);
+    if (sent >= 0) {
+      advance(parts, count, static_cast<size_t>(sent));
+    } else if (!goes_on() || silence_is_long(&silence_, fd_, limit_ms_)) {
+      return false;
+    }
   }
   return true;
 }
@@ -134,7 +151,7 @@ void Sender::await_room(std::unique_lock<std::mutex> &lock) {
     restarted_.wait_for(lock, kLook);
 }
 
-// What was counted before, or is sealed.
+// What was counted before.
 bool Sender::send_again(const uint8_t *at, size_t size) {
   while (size > 0) {
     const ssize_t sent = ::send(fd_, at, size, MSG_NOSIGNAL);
@@ -179,13 +196,14 @@ bool Sender::restart(int fd, uint64_t received, const Reconnection::Answer &answ
   return true;
 }
 
-bool Sender::push(uint16_t op, void *frame, size_t size, const void *payload, size_t length) {
+bool Sender::push(uint16_t op, void *frame, size_t size, const void *payload, size_t length,
+                  bool spent) {
   const size_t padding = -length & 7;
   *static_cast<wire_header *>(frame) = {op, 0, static_cast<uint32_t>(size + length + padding)};
   iovec parts[3] = {{frame, size},
                     {const_cast<void *>(payload), length},
                     {const_cast<uint8_t *>(kPadding), padding}};
-  return send(parts, length == 0 ? 1 : padding == 0 ? 2 : 3);
+  return send(parts, length == 0 ? 1 : padding == 0 ? 2 : 3, -1, spent ? &parts[1] : nullptr);
 }
 
 }  // namespace outboard

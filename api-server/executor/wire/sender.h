@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <span>
 
 #include "base/counters.h"
 #include "kept_bytes.h"
@@ -37,13 +38,15 @@ class Sender {
   void may_wait(std::function<bool()> may_wait) { may_wait_ = std::move(may_wait); }
 
   // Sends the parts one behind the other, and changes the array. A descriptor, unless it is -1,
-  // goes along with the first byte, which takes a Unix socket. False when the connection is gone.
-  bool send(iovec *parts, int count, int descriptor = -1);
+  // goes along with the first byte, which takes a Unix socket. `spent` is one of the parts whose
+  // bytes nobody needs any more: they may be others afterwards. False when the connection is gone.
+  bool send(iovec *parts, int count, int descriptor = -1, const iovec *spent = nullptr);
 
   // Sends a frame: `size` bytes, which begin with a header that is filled in here, and `length`
-  // bytes of payload behind them, padded to 8. False when the connection is gone.
-  bool push(uint16_t op, void *frame, size_t size, const void *payload = nullptr,
-            size_t length = 0);
+  // bytes of payload behind them, padded to 8, which may be spent. False when the connection is
+  // gone.
+  bool push(uint16_t op, void *frame, size_t size, const void *payload = nullptr, size_t length = 0,
+            bool spent = false);
 
   // Goes on with another connection, which lies under the same descriptor now.
   void begin_anew(Records *records);
@@ -55,7 +58,8 @@ class Sender {
 
  private:
   void wait_shortly();
-  bool send_sealed(iovec *parts, int count);
+  bool send_sealed(iovec *parts, int count, const iovec *spent);
+  bool send_records(std::span<iovec> records);
   bool send_rest(iovec *&parts, int &count, int descriptor);
   bool goes_on() const;
   void keep(const iovec *parts, int count, size_t size);

@@ -1,6 +1,7 @@
 // Records of TLS between the socket and the receiver and sender of a session.
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -20,9 +21,11 @@ using outboard::Records;
 using outboard::Sender;
 
 // The layout of tls/src/state.rs: one side's, and the other side's.
-std::vector<uint8_t> state_of(bool server) {
+// The guest has sent so many records.
+std::vector<uint8_t> state_of(bool server, uint64_t sent = 0) {
   std::vector<uint8_t> state(OUTBOARD_TLS_STATE);
   memcpy(state.data(), "OBT\x01\x01\x13", 6);
+  memcpy(state.data() + (server ? 16 : 8), &sent, sizeof sent);
   memset(state.data() + 24, server ? 1 : 2, 32);
   memset(state.data() + 72, server ? 2 : 1, 32);
   return state;
@@ -30,9 +33,10 @@ std::vector<uint8_t> state_of(bool server) {
 
 // The session's end and the guest's, over a connection.
 struct Connected {
-  explicit Connected(std::span<const uint8_t> unopened = {}) : records(state_of(true), unopened) {
+  explicit Connected(std::span<const uint8_t> unopened = {}, uint64_t sent = 0)
+      : records(state_of(true, sent), unopened) {
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
-    const std::vector<uint8_t> state = state_of(false);
+    const std::vector<uint8_t> state = state_of(false, sent);
     CHECK_EQUAL(outboard_tls_restore(state.data(), state.size(), &guest), 0);
     reconnection.emplace(fds[0], std::chrono::milliseconds(0));
     receiver.emplace(fds[0], std::span<const uint8_t>{}, *counters, *reconnection, &records);
@@ -120,6 +124,121 @@ TEST(a_payload_comes_in_many_records) {
   CHECK_EQUAL(c.counters->bytes_in.load(), body.size() + 2 * head.size());
 }
 
+// Where contents are as large as they can be they are received where they belong. `first` is how
+// much of the payload comes before those; a record of another size every so many.
+void payload_in_place(size_t size, size_t first, size_t every, size_t piece) {
+  Connected c;
+  const std::vector<uint8_t> head = numbered(64, 1), body = numbered(size, 2);
+  std::vector<uint8_t> all = c.seal(head);
+  const auto put = [&](size_t at, size_t end) {
+    const auto begin = body.begin();
+    const std::vector<uint8_t> record =
+        c.seal({begin + static_cast<ptrdiff_t>(at), begin + static_cast<ptrdiff_t>(end)});
+    all.insert(all.end(), record.begin(), record.end());
+  };
+  if (first > 0) put(0, first);
+  size_t records = 0;
+  for (size_t at = first; at < body.size();) {
+    const size_t most = ++records % every == 0 ? 1000 : OUTBOARD_TLS_CONTENT;
+    const size_t end = std::min(body.size(), at + most);
+    put(at, end);
+    at = end;
+  }
+  const std::vector<uint8_t> last = c.seal(head);
+  all.insert(all.end(), last.begin(), last.end());
+  std::thread guest([&] {
+    for (size_t at = 0; at < all.size(); at += piece) {
+      const size_t end = std::min(all.size(), at + piece);
+      c.send({all.begin() + static_cast<ptrdiff_t>(at), all.begin() + static_cast<ptrdiff_t>(end)});
+    }
+  });
+  takes(*c.receiver, head);
+  std::vector<uint8_t> came(body.size() + 8, 0xee);
+  CHECK(c.receiver->payload(came.data(), body.size(), body.size()));
+  CHECK(memcmp(came.data(), body.data(), body.size()) == 0);
+  for (size_t i = body.size(); i < came.size(); i++) CHECK_EQUAL(came[i], 0xee);
+  takes(*c.receiver, head);
+  guest.join();
+  CHECK_EQUAL(c.counters->bytes_in.load(), body.size() + 2 * head.size());
+}
+
+TEST(a_payload_lands_in_its_place) {
+  for (const size_t size : {size_t{1} << 20, (size_t{1} << 20) + 8, size_t{40000}, size_t{32768}})
+    for (const size_t first : {0, 16344, 100})
+      for (const size_t every : {1000, 7, 3, 2})
+        for (const size_t piece : {8000000, 131248, 5003, 1448})
+          payload_in_place(size, first, every, piece);
+}
+
+TEST(bytes_that_come_one_by_one_are_a_payload) { payload_in_place(40000, 100, 1000, 1); }
+
+TEST(keys_change_within_a_payload) {
+  Connected c({}, (1 << 23) - 5);
+  const std::vector<uint8_t> body = numbered(20 * OUTBOARD_TLS_CONTENT, 3);
+  std::vector<uint8_t> all;
+  unsigned changes = 0;
+  for (size_t at = 0; at < body.size(); at += OUTBOARD_TLS_CONTENT) {
+    uint8_t update[OUTBOARD_TLS_UPDATE];
+    const size_t size = outboard_tls_update(c.guest, update);
+    changes += size > 0;
+    all.insert(all.end(), update, update + size);
+    const auto begin = body.begin() + static_cast<ptrdiff_t>(at);
+    const std::vector<uint8_t> record = c.seal({begin, begin + OUTBOARD_TLS_CONTENT});
+    all.insert(all.end(), record.begin(), record.end());
+  }
+  CHECK_EQUAL(changes, 1u);
+  std::thread guest([&] { c.send(all); });
+  std::vector<uint8_t> came(body.size());
+  CHECK(c.receiver->payload(came.data(), came.size(), came.size()));
+  CHECK(came == body);
+  guest.join();
+}
+
+// What was not the guest's is not there to be read.
+TEST(a_changed_record_in_place_ends_the_connection) {
+  Connected c;
+  const std::vector<uint8_t> body(4 * OUTBOARD_TLS_CONTENT, 'x');
+  std::vector<uint8_t> all;
+  for (size_t i = 0; i < 4; i++) {
+    std::vector<uint8_t> record = c.seal({body.begin(), body.begin() + OUTBOARD_TLS_CONTENT});
+    if (i == 2) record[3000] ^= 1;
+    all.insert(all.end(), record.begin(), record.end());
+  }
+  std::thread guest([&] { c.send(all); });
+  std::vector<uint8_t> came(body.size());
+  CHECK(!c.receiver->payload(came.data(), came.size(), came.size()));
+  CHECK_EQUAL(errno, EBADMSG);
+  guest.join();
+  CHECK_EQUAL(c.counters->bytes_in.load(), 2u * OUTBOARD_TLS_CONTENT);
+  const auto behind = came.begin() + 2 * OUTBOARD_TLS_CONTENT;
+  CHECK(std::search(behind, came.end(), body.begin(), body.begin() + 8) == came.end());
+}
+
+// A receiver that does not wait finds the beginning of a record again.
+TEST(a_record_in_place_comes_in_two_halves) {
+  Connected c;
+  std::vector<uint8_t> memory(100000);
+  const iovec part{memory.data(), memory.size()};
+  const auto receive = [&] { return c.records.receive(c.fds[0], &part, 1, MSG_DONTWAIT); };
+  const std::vector<uint8_t> content = numbered(OUTBOARD_TLS_CONTENT, 4);
+  c.send(c.seal(content));
+  CHECK_EQUAL(receive(), ssize_t{OUTBOARD_TLS_CONTENT});
+  for (const ptrdiff_t first : {3, 5, 8000, 16405}) {
+    const std::vector<uint8_t> record = c.seal(content);
+    c.send({record.begin(), record.begin() + first});
+    memory.assign(memory.size(), 0);
+    for (int i = 0; i < 2; i++) {
+      CHECK_EQUAL(receive(), ssize_t{-1});
+      CHECK_EQUAL(errno, EAGAIN);
+      CHECK_EQUAL(c.records.unopened().size(), static_cast<size_t>(first));
+      CHECK(memcmp(c.records.unopened().data(), record.data(), static_cast<size_t>(first)) == 0);
+    }
+    c.send({record.begin() + first, record.end()});
+    CHECK_EQUAL(receive(), ssize_t{OUTBOARD_TLS_CONTENT});
+    CHECK(memcmp(memory.data(), content.data(), content.size()) == 0);
+  }
+}
+
 TEST(what_lies_in_records_is_found_without_the_socket) {
   Connected c;
   std::vector<uint8_t> all;
@@ -175,6 +294,34 @@ TEST(answers_are_sealed) {
     CHECK(memcmp(came.data() + at + small.size(), large.data(), large.size()) == 0);
   }
   CHECK_EQUAL(c.counters->bytes_out.load(), came.size());
+}
+
+// Nothing is copied then, and what lies around it stays.
+TEST(what_is_spent_is_sealed_in_its_place) {
+  Connected c;
+  const std::vector<uint8_t> small = numbered(24, 3);
+  for (const size_t size : {1 << 20, 3 * OUTBOARD_TLS_CONTENT, OUTBOARD_TLS_CONTENT, 100}) {
+    const std::vector<uint8_t> large = numbered(size, 4);
+    std::vector<uint8_t> memory(large);
+    memory.resize(size + 64, 0xee);
+    std::thread session([&] {
+      iovec parts[4] = {{const_cast<uint8_t *>(small.data()), small.size()},
+                        {memory.data(), size},
+                        {nullptr, 0},
+                        {const_cast<uint8_t *>(small.data()), small.size()}};
+      CHECK(c.sender->send(parts, 4, -1, &parts[1]));
+    });
+    const std::vector<uint8_t> came = c.receive(size + 2 * small.size());
+    session.join();
+    CHECK_EQUAL(came.size(), size + 2 * small.size());
+    CHECK(memcmp(came.data(), small.data(), small.size()) == 0);
+    CHECK(memcmp(came.data() + small.size(), large.data(), size) == 0);
+    CHECK(memcmp(came.data() + small.size() + size, small.data(), small.size()) == 0);
+    for (size_t i = size; i < memory.size(); i++) CHECK_EQUAL(memory[i], 0xee);
+    // All but the ends, which share their records with other parts.
+    for (size_t at = OUTBOARD_TLS_CONTENT; at + OUTBOARD_TLS_CONTENT < size; at += 4096)
+      CHECK(memcmp(memory.data() + at, large.data() + at, 4096) != 0);
+  }
 }
 
 TEST(a_changed_record_ends_the_connection) {
