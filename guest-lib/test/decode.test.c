@@ -2,6 +2,7 @@
 #include "wire/decode.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "check.h"
 
@@ -354,6 +355,75 @@ static void payload_goes_to_rows_that_lie_apart(void **state) {
     }
 }
 
+// Memory of the program's: `pages` of them that can be written, and one that can only be read.
+static uint8_t *half_writable(size_t pages) {
+  uint8_t *memory =
+      mmap(NULL, (pages + 1) * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_ptr_not_equal(memory, MAP_FAILED);
+  assert_int_equal(mprotect(memory + pages * 4096, 4096, PROT_READ), 0);
+  return memory;
+}
+
+static uint8_t *program;
+static void *place_in_program(struct session *session, uint64_t request, uint64_t offset,
+                              uint64_t length, uint64_t *run) {
+  (void)session, (void)request;
+  *run = length;
+  return program + offset;
+}
+
+static void begin_in_program(uint64_t size) {
+  static const struct decode_sink in_program = {.place = place_in_program,
+                                                .unwritable = unwritable};
+  decode_init(&decoder, &in_program, NULL);
+  told[0] = 0;
+  const struct wire_data d = {head(WIRE_DATA, sizeof d + size), 7, 0, size};
+  give((const uint8_t *)&d, sizeof d);
+}
+
+// What lies in front of memory that cannot be written comes as it does from a socket, however much
+// was asked about; and what can be written is asked about before it is touched.
+static void payload_is_put_where_it_can_be(void **state) {
+  (void)state;
+  static uint8_t bytes[10 * 4096];
+  memset(bytes, 7, sizeof bytes);
+  for (size_t soon = 0; soon < 20 * 4096; soon += 3000) {
+    program = half_writable(8);
+    begin_in_program(9 * 4096);
+    for (size_t at = 0; at < 8 * 4096; at += 4096) {
+      assert_true(decode_put(&decoder, bytes, 4096, soon));
+      decode_got(&decoder, 4096);
+    }
+    assert_memory_equal(program, bytes, 8 * 4096);
+    assert_false(decode_put(&decoder, bytes, 4096, soon));
+    decode_unwritable(&decoder);
+    assert_string_equal(told, "unwritable 7\n");
+    // The rest goes nowhere.
+    assert_true(decode_put(&decoder, bytes, 4096, soon));
+    decode_got(&decoder, 4096);
+    assert_null(decoder.failure);
+    assert_int_equal(program[8 * 4096], 0);
+    assert_int_equal(munmap(program, 9 * 4096), 0);
+  }
+}
+
+// What the kernel has said holds for one payload.
+static void each_payload_is_asked_about(void **state) {
+  (void)state;
+  static uint8_t bytes[4 * 4096];
+  memset(bytes, 7, sizeof bytes);
+  program = half_writable(4);
+  begin_in_program(4 * 4096);
+  assert_true(decode_put(&decoder, bytes, sizeof bytes, 1 << 20));
+  decode_got(&decoder, sizeof bytes);
+  assert_memory_equal(program, bytes, sizeof bytes);
+  const struct wire_data d = {head(WIRE_DATA, sizeof d + 4 * 4096), 7, 0, 4 * 4096};
+  give((const uint8_t *)&d, sizeof d);
+  assert_int_equal(mprotect(program, 4 * 4096, PROT_READ), 0);
+  assert_false(decode_put(&decoder, bytes, sizeof bytes, 1 << 20));
+  assert_int_equal(munmap(program, 5 * 4096), 0);
+}
+
 static void the_largest_reply(void **state) {
   (void)state;
   static uint8_t frame[WIRE_FRAME_MAX] __attribute__((aligned(8)));
@@ -490,6 +560,8 @@ int main(void) {
       cmocka_unit_test_setup(in_pieces_of_any_size, fill),
       cmocka_unit_test_setup(payload_goes_straight_to_its_place, fill),
       cmocka_unit_test_setup(payload_goes_to_rows_that_lie_apart, fill),
+      cmocka_unit_test(payload_is_put_where_it_can_be),
+      cmocka_unit_test(each_payload_is_asked_about),
       cmocka_unit_test_setup(the_largest_reply, fill),
       cmocka_unit_test_setup(nonsense_is_refused, fill),
       cmocka_unit_test_setup(a_failure_is_for_good, fill),

@@ -36,3 +36,8 @@ _Bool tls_has(const struct tls *tls) {
   (void)tls;
   return 0;
 }
+
+size_t tls_ahead(const struct tls *tls) {
+  (void)tls;
+  return 0;
+}

@@ -363,6 +363,8 @@ _Bool tls_has(const struct tls *tls) {
                           outboard_tls_has_record(tls->in + tls->begin, tls->end - tls->begin));
 }
 
+size_t tls_ahead(const struct tls *tls) { return tls->end - tls->begin; }
+
 ssize_t tls_receive(struct tls *tls, int fd, int flags, const uint8_t **at) {
   for (;;) {
     if (tls->content.size) {

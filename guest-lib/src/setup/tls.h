@@ -34,6 +34,8 @@ const uint8_t *tls_seal(struct tls *tls, struct iovec **parts, int *count, const
 // says.
 ssize_t tls_receive(struct tls *tls, int fd, int flags, const uint8_t **at);
 void tls_took(struct tls *tls, size_t size);
+// How many bytes, at most, tls_receive has without the socket behind what it returned last.
+size_t tls_ahead(const struct tls *tls);
 // Whether tls_receive has something without the socket.
 _Bool tls_has(const struct tls *tls);
 

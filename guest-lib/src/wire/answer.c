@@ -345,11 +345,8 @@ const char *why_lost(int error) {
 // By the thread that has the reading role, without the lock. False at the end of the stream.
 static _Bool read_once(struct session *session, int flags) {
   struct inbox *inbox = session->inbox;
-  size_t size;
-  void *place = decode_want(&inbox->decoder, &size);
   // After a failure nothing more is welcome; who asked since then is released below.
-  const _Bool ours = decode_is_own(&inbox->decoder, place);
-  ssize_t got = size ? connection_receive(session, place, size, flags, ours) : 0;
+  ssize_t got = connection_receive(session, &inbox->decoder, flags);
   if (got < 0 && errno == EAGAIN && !(flags & MSG_DONTWAIT) && connection_is_silent(session))
     errno = ETIMEDOUT;
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return 1;

@@ -281,8 +281,11 @@ _Bool connection_has_more(struct session *session) {
   return tls && tls_has(tls);
 }
 
-ssize_t connection_receive(struct session *session, void *to, size_t size, int flags, _Bool ours) {
+ssize_t connection_receive(struct session *session, struct decode *decode, int flags) {
   struct tls *tls = session->connection->tls;
+  size_t size;
+  void *to = decode_want(decode, &size);
+  if (!size) return 0;
   if (!tls) {
     ssize_t got = region_receive(session, connection_fd(session), to, size, flags);
     if (got > 0 && session->comeback) comeback_received(session, (size_t)got);
@@ -292,7 +295,7 @@ ssize_t connection_receive(struct session *session, void *to, size_t size, int f
   ssize_t got = tls_receive(tls, connection_fd(session), flags, &at);
   if (got <= 0) return got;
   if ((size_t)got > size) got = (ssize_t)size;
-  if (!decode_copy(to, at, (size_t)got, ours ? 0 : size)) {
+  if (!decode_put(decode, at, (size_t)got, tls_ahead(tls))) {
     errno = EFAULT;
     return -1;
   }

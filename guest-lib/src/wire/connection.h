@@ -8,6 +8,7 @@
 
 #include "session/session.h"
 #include "setup/config.h"
+#include "wire/decode.h"
 
 static inline int connection_fd(const struct session *session) { return session->socket - 1; }
 
@@ -44,9 +45,9 @@ void connection_close(void);
 // Ends all that is on its way in either direction, of all sessions, and leaves the sockets open.
 void connection_shut_down(void);
 
-// As recv, for the thread that reads answers. `ours`: it is not the program's memory, which may be
-// such as cannot be written: -1 with errno EFAULT, and nothing was received.
-ssize_t connection_receive(struct session *session, void *to, size_t size, int flags, _Bool ours);
+// As recv, for the thread that reads answers, to where decode_want says. That may be memory of the
+// program that cannot be written: -1 with errno EFAULT, and nothing was received.
+ssize_t connection_receive(struct session *session, struct decode *decode, int flags);
 // Whether connection_receive has something although the socket may have nothing. Nobody but the
 // thread that reads may ask, and it reads all that there is before it stops: others poll the
 // socket.

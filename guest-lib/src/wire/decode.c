@@ -14,6 +14,7 @@ void decode_init(struct decode *decode, const struct decode_sink *sink, struct s
   decode->have = 0;
   decode->payload = NULL;
   decode->payload_run = decode->payload_left = 0;
+  decode->writable = 0;
   decode->padding_left = 0;
   decode->discard = 0;
   decode->counted = 0;
@@ -59,6 +60,28 @@ _Bool decode_copy(void *to, const void *from, uint64_t size, uint64_t whole) {
   return 1;
 }
 
+// Whether the next `size` bytes of the run can be written; asks for `soon` more with them. False
+// also where the kernel does not tell, or not all of that can be.
+static _Bool writable(struct decode *decode, uint64_t size, uint64_t soon) {
+  if (decode->writable >= size) return 1;
+  const uint64_t run = decode->payload_run, all = soon < run - size ? size + soon : run;
+  const uintptr_t begin = (uintptr_t)decode->payload & ~(uintptr_t)(PAGE - 1);
+  const uintptr_t end = (uintptr_t)decode->payload + all;
+  if (madvise((void *)begin, end - begin, MADV_POPULATE_WRITE)) return 0;
+  decode->writable = all;
+  return 1;
+}
+
+_Bool decode_put(struct decode *decode, const void *bytes, size_t size, size_t soon) {
+  size_t most;
+  void *to = decode_want(decode, &most);
+  if (to != decode->payload || decode->payload_run < RUN_IN_PLACE || writable(decode, size, soon)) {
+    memcpy(to, bytes, size);
+    return 1;
+  }
+  return decode_copy(to, bytes, size, decode->payload_run);
+}
+
 void decode_unwritable(struct decode *decode) {
   decode->discard = 1;
   decode->sink->unwritable(decode->session, decode->request);
@@ -68,6 +91,7 @@ void decode_unwritable(struct decode *decode) {
 static void payload_arrived(struct decode *decode, uint64_t size) {
   decode->payload += size;
   decode->payload_run -= size;
+  decode->writable -= size < decode->writable ? size : decode->writable;
   decode->payload_left -= size;
   decode->offset += size;
   if (decode->payload_run) return;

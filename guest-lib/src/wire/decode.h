@@ -53,6 +53,7 @@ struct decode {
   uint64_t payload_run;      // how many of them
   uint64_t payload_left;     // of the part, the run among them
   uint64_t request, offset;  // what they are of
+  uint64_t writable;         // of the run, what decode_put has asked about
   _Bool discard;             // the rest of the run goes nowhere
   uint32_t padding_left;
   uint64_t counted;  // bytes of replies, downloads and output seen
@@ -64,11 +65,10 @@ void decode_init(struct decode *decode, const struct decode_sink *sink, struct s
 // Returns where the next bytes are to be put, and how many at most: at least 1, and 0 after a
 // failure.
 void *decode_want(struct decode *decode, size_t *size);
-// Whether that is the decoder's own buffer, and not the program's memory.
-static inline _Bool decode_is_own(const struct decode *decode, const void *want) {
-  const uint8_t *at = want;
-  return at >= decode->buffer && at < decode->buffer + DECODE_BUFFER;
-}
+// Puts `size` bytes there, at most those that decode_want has asked for. `soon` says how many bytes
+// follow at once, so that the kernel is asked once whether all of these can be written. False: it
+// is memory of the program that cannot be written, and not all was put there.
+_Bool decode_put(struct decode *decode, const void *bytes, size_t size, size_t soon);
 // Takes up `size` bytes that the caller has put there, and tells the sink what is complete.
 void decode_got(struct decode *decode, size_t size);
 // To be called in place of decode_got when nothing could be put there, because it is memory of the
