@@ -17,6 +17,5 @@ export const hindrances = [
   { name: 'several-gpus', about: 'a program that has sessions on other GPUs, too' },
   { name: 'recording', about: 'its time recorded (--trace)' },
   { name: 'many-objects', about: 'made more objects than the server remembers the making of' },
-  { name: 'kept-over-cuts', about: 'a connection that is kept over cuts (--grace-disconnected)' },
   { name: 'device-heap', about: 'kernels that take memory of the device\'s heap' },
 ] as const;

@@ -24,11 +24,10 @@ enum class Hindrance : uint8_t {
   kSeveralGpus,  // a program that has sessions on other GPUs, too
   kRecording,  // its time recorded (--trace)
   kManyObjects,  // made more objects than the server remembers the making of
-  kKeptOverCuts,  // a connection that is kept over cuts (--grace-disconnected)
   kDeviceHeap,  // kernels that take memory of the device's heap
 };
 
-inline constexpr unsigned kHindranceCount = 17;
+inline constexpr unsigned kHindranceCount = 16;
 
 constexpr uint64_t bit_of(Hindrance hindrance) {
   return uint64_t{1} << static_cast<unsigned>(hindrance);
@@ -52,7 +51,6 @@ constexpr const char *hindrance_about(Hindrance hindrance) {
       "a program that has sessions on other GPUs, too",
       "its time recorded (--trace)",
       "made more objects than the server remembers the making of",
-      "a connection that is kept over cuts (--grace-disconnected)",
       "kernels that take memory of the device's heap",
   };
   return kAbout[static_cast<unsigned>(hindrance)];

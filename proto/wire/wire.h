@@ -125,7 +125,30 @@ enum wire_move {
   WIRE_MOVE_TLS,       // of a connection by TLS: its state (OUTBOARD_TLS_STATE bytes), and records
                        // behind
   WIRE_MOVE_PRINTED,   // one byte, where kernels have printed: their buffer keeps its size
+  WIRE_MOVE_KEPT,    // of a connection that is kept over cuts: struct wire_moved_kept, and what was
+                     // sent from there on, up to WIRE_BULK_MAX together
+  WIRE_MOVE_STREAM,  // of the same, behind all that: struct wire_moved_stream; as a descriptor the
+                     // connection comes along, as the guest may have come back on another one
   WIRE_MOVE_KINDS,
+};
+
+struct wire_moved_kept {
+  uint64_t from;  // bytes of the stream before these
+};
+
+// Bytes are counted from behind Hello and Welcome, each way.
+struct wire_moved_stream {
+  uint64_t received;  // from the guest, those with which nothing was done yet included
+  uint64_t sent;
+  uint64_t cut_at;   // with WIRE_STREAM_CUT: since so many were sent, all is kept only
+  uint64_t away_ms;  // for how long the guest has been away; 0: it is not known to be
+  uint32_t epoch;    // of its last connection (Resume); 0: it has had one
+  uint32_t flags;    // of wire_stream_flag
+};
+
+enum wire_stream_flag {
+  WIRE_STREAM_CUT = 1,
+  WIRE_STREAM_SILENT = 2,  // it is away because nothing came any more
 };
 
 struct wire_moved_event {

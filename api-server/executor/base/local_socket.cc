@@ -106,14 +106,14 @@ bool send_message(int connection, const void *bytes, size_t size, int fd) {
 }
 
 // As recvmsg returns. *fd is the descriptor that came with it, or -1.
-static ssize_t receive(int connection, void *bytes, size_t size, int flags, int *fd) {
-  iovec part{bytes, size};
+static ssize_t receive(int connection, const iovec *parts, int count, int flags, int *fd) {
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
+  message.msg_iov = const_cast<iovec *>(parts);
+  message.msg_iovlen = static_cast<size_t>(count);
   message.msg_control = control;
-  message.msg_controllen = sizeof control;
+  // Not with the padding, in which a second one has room: nobody would close that.
+  message.msg_controllen = CMSG_LEN(sizeof(int));
   const ssize_t got = recvmsg(connection, &message, flags | MSG_CMSG_CLOEXEC);
   *fd = -1;
   if (got < 0) return got;
@@ -127,7 +127,8 @@ static ssize_t receive(int connection, void *bytes, size_t size, int flags, int 
 
 bool receive_message(int connection, void *bytes, size_t size, int *fd) {
   int came;
-  const bool whole = receive(connection, bytes, size, 0, &came) == static_cast<ssize_t>(size);
+  const iovec part{bytes, size};
+  const bool whole = receive(connection, &part, 1, 0, &came) == static_cast<ssize_t>(size);
   if (whole && fd) {
     *fd = came;
   } else {
@@ -137,8 +138,13 @@ bool receive_message(int connection, void *bytes, size_t size, int *fd) {
 }
 
 ssize_t receive_some(int connection, void *bytes, size_t size, int *fd) {
+  const iovec part{bytes, size};
+  return receive_parts(connection, &part, 1, MSG_DONTWAIT, fd);
+}
+
+ssize_t receive_parts(int connection, const iovec *parts, int count, int flags, int *fd) {
   int came;
-  const ssize_t got = receive(connection, bytes, size, MSG_DONTWAIT, &came);
+  const ssize_t got = receive(connection, parts, count, flags, &came);
   if (came >= 0) close_fd(std::exchange(*fd, came));
   return got;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include <array>
 #include <cstddef>
@@ -50,6 +51,8 @@ bool receive_message(int connection, void *bytes, size_t size, int *fd = nullptr
 // Receives what there is, without waiting, as recv does. *fd becomes the descriptor that came with
 // it, if one did; what it was before is closed then.
 ssize_t receive_some(int connection, void *bytes, size_t size, int *fd);
+// The same of several parts, as recvmsg does with these flags.
+ssize_t receive_parts(int connection, const iovec *parts, int count, int flags, int *fd);
 // Closes a descriptor, unless it is -1.
 void close_fd(int fd);
 

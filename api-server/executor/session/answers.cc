@@ -171,8 +171,8 @@ void Answers::arrived(uint64_t request) {
   sender_.push(WIRE_REPLY, &reply, sizeof reply);
 }
 
-void Answers::begin_anew(int unreported, Records *records) {
-  sender_.begin_anew(records);
+void Answers::begin_anew(int unreported, Records *records, Sender::Stream *stream) {
+  sender_.begin_anew(records, stream);
   async_.store(unreported);
   launched();
 }

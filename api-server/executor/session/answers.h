@@ -81,8 +81,14 @@ class Answers {
   int unreported() const { return async_.load(); }
   // Says that it is here now, whether or not it is ending.
   void arrived(uint64_t request);
-  // Goes on with the guest's connection, and with an error that no answer has had yet.
-  void begin_anew(int unreported, Records *records);
+  // As those of Sender.
+  size_t copy_kept(uint64_t *from, uint8_t *to, size_t most) {
+    return sender_.copy_kept(from, to, most);
+  }
+  Sender::Stream stream() { return sender_.stream(); }
+  // Goes on with the guest's connection, and with an error that no answer has had yet; `stream` as
+  // Sender::begin_anew has it.
+  void begin_anew(int unreported, Records *records, Sender::Stream *stream);
   // Nothing is sent any more.
   void leave() { sender_.leave(); }
 

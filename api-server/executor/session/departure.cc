@@ -72,7 +72,8 @@ void Departure::run() {
 bool Departure::go() {
   if (hindered() || !link_.hand(s_.fd_)) return false;
   // Most of it while the session runs.
-  if (!open_area() || !replay() || !memory_ahead()) return false;
+  if (!open_area() || !replay() || !memory_ahead() || !kept(s_.answers_.stream().kept.sent))
+    return false;
   since_ = std::chrono::steady_clock::now();
   if (!s_.await_parked(&why_)) return false;
   took("rest");
@@ -82,7 +83,7 @@ bool Departure::go() {
   took("objects");
   if (!memory()) return false;
   took("memory");
-  if (!coming_images() || !states() || !barrier() || !commit()) return false;
+  if (!coming_images() || !states() || !stream() || !barrier() || !commit()) return false;
   took("state");
   log_line(LogLevel::kInfo, s_.id(), "it stood still for " + parts_);
   return true;
@@ -391,6 +392,44 @@ bool Departure::keys() {
   const bool sent = state(WIRE_MOVE_TLS, bytes.data(), bytes.size());
   explicit_bzero(bytes.data(), bytes.size());
   return sent;
+}
+
+// What was sent to the guest, in case it has not received it, up to that count at least.
+bool Departure::kept(uint64_t until) {
+  if (!s_.reconnection_.resumes()) return true;
+  std::vector<uint8_t> piece(kPiece);
+  while (kept_ < until) {
+    wire_moved_kept head{kept_};
+    const size_t size =
+        s_.answers_.copy_kept(&head.from, piece.data() + sizeof head, kPiece - sizeof head);
+    if (size == 0) break;
+    memcpy(piece.data(), &head, sizeof head);
+    kept_ = head.from + size;
+    if (!state(WIRE_MOVE_KEPT, piece.data(), sizeof head + size)) return false;
+  }
+  return true;
+}
+
+// Of a connection that is kept over cuts. Nobody reads or sends any more. A connection on which the
+// guest comes back from here on is closed with the session: it comes again.
+bool Departure::stream() {
+  if (!s_.reconnection_.resumes()) return true;
+  if (s_.reconnection_.given_up()) return refuse("the session ends");
+  if (!kept(UINT64_MAX)) return false;
+  const Sender::Stream sent = s_.answers_.stream();
+  wire_moved_stream came{};
+  came.received = s_.receiver_.received();
+  came.sent = sent.kept.sent;
+  came.cut_at = sent.cut ? sent.cut_at : 0;
+  came.away_ms = s_.away_ms();
+  came.epoch = s_.reconnection_.epoch();
+  came.flags =
+      (sent.cut ? WIRE_STREAM_CUT : 0) | (s_.reconnection_.silent() ? WIRE_STREAM_SILENT : 0);
+  wire_MoveState q{};
+  q.header.op = WIRE_MoveState;
+  q.kind = WIRE_MOVE_STREAM;
+  q.length = sizeof came;
+  return link_.post(&q, sizeof q, &came, sizeof came, s_.fd_);
 }
 
 bool Departure::commit() {

@@ -83,6 +83,8 @@ class Departure {
   bool state(uint32_t kind, const void *bytes, size_t size);
   bool barrier();
   bool keys();
+  bool kept(uint64_t until);
+  bool stream();
   bool commit();
 
   Session &s_;
@@ -94,6 +96,7 @@ class Departure {
   std::map<uint32_t, LoadLog::Load> loads_;
   std::map<uint32_t, std::vector<Placed>> variables_;
   std::map<uint64_t, uint64_t> mapped_;  // by address, the sizes of what the target has mapped
+  uint64_t kept_ = 0;  // bytes of what was sent to the guest, up to which the target has it
   std::unique_ptr<MoveArea> area_;
   // Of its pieces, a bit each: those that can be filled; those that the target has and may still
   // use; and of these, those that it is being asked about.

@@ -58,7 +58,51 @@ void can_be_woken() {
   pthread_sigmask(SIG_UNBLOCK, &wakes, nullptr);
 }
 
-Arrival::~Arrival() { close_fd(connection); }
+Arrival::~Arrival() {
+  close_fd(connection);
+  kept_end(&sent.kept);
+}
+
+static bool is_connection(int fd) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  return fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+// Parts come one behind the other; where some are left out, what was before them counts no more.
+bool Arrival::take_kept(std::span<const uint8_t> bytes) {
+  wire_moved_kept head;
+  if (stream || bytes.size() <= sizeof head) return false;
+  memcpy(&head, bytes.data(), sizeof head);
+  bytes = bytes.subspan(sizeof head);
+  if (head.from < sent.kept.sent || head.from > UINT64_MAX / 2) return false;
+  if (!sent.kept.ring && !kept_begin(&sent.kept)) return false;
+  if (head.from != sent.kept.sent) kept_from = sent.kept.sent = head.from;
+  kept_add(&sent.kept, bytes.data(), bytes.size());
+  return true;
+}
+
+bool Arrival::take_stream(std::span<const uint8_t> bytes, int descriptor) {
+  wire_moved_stream came;
+  if (stream || bytes.size() != sizeof came || !is_connection(descriptor)) {
+    close_fd(descriptor);
+    return false;
+  }
+  close_fd(std::exchange(connection, descriptor));
+  memcpy(&came, bytes.data(), sizeof came);
+  stream = came;
+  if (!sent.kept.ring && !kept_begin(&sent.kept)) return false;
+  sent.cut = came.flags & WIRE_STREAM_CUT;
+  sent.cut_at = came.cut_at;
+  return true;
+}
+
+bool Arrival::stream_is_whole() const {
+  if (!stream || !tls.empty()) return false;
+  const uint64_t begin = stream->sent - std::min<uint64_t>(stream->sent, KEPT_BYTES);
+  return sent.kept.sent == stream->sent && kept_from <= begin && stream->cut_at <= stream->sent &&
+         stream->received >= unread.size();
+}
 
 // ---- the session that goes ---------------------------------------------------------------------
 
@@ -115,10 +159,12 @@ std::string Session::come_to_rest() {
     if (std::chrono::steady_clock::now() > park_until_)
       return "its work on the device did not end" + within(rest_patience_);
     await_orphans();
-    pollfd guest{fd_, POLLIN, 0};
+    // Of a guest that is away nothing comes before it is back.
+    const bool away = receiver_.away();
+    pollfd guest{away ? receiver_.offered_fd() : fd_, POLLIN, 0};
     if (!waits_for_guest() && stream_waits_.empty()) {
       poll(nullptr, 0, kLookMilliseconds);
-    } else if (receiver_.available() > 0 || receiver_.waiting() ||
+    } else if ((!away && (receiver_.available() > 0 || receiver_.waiting())) ||
                poll(&guest, 1, kLookMilliseconds) > 0) {
       if (!next_frame() || !ThreadPool::leads()) return "the session ends";
     }
@@ -178,13 +224,33 @@ bool Session::await_parked(std::string *why) {
     parking_changed_.wait_for(lock, kWakeAgain);
     if (parking_ == Parking::kWanted &&
         std::chrono::steady_clock::now() > park_until_ + rest_patience_) {
-      *why = "one of its commands did not end" + within(2 * rest_patience_);
+      *why = away_ms() ? "its guest is away, in the middle of a command: its connection was cut"
+                       : "one of its commands did not end" + within(2 * rest_patience_);
       return false;
     }
   }
   if (parking_ == Parking::kParked && cannot_park_.empty()) return true;
   *why = parking_ == Parking::kParked ? cannot_park_ : "the session ends";
   return false;
+}
+
+// ---- a guest that is away ----------------------------------------------------------------------
+
+// For how long, in whole milliseconds; 0: it is not known to be.
+uint64_t Session::away_ms() const {
+  const auto since = away_since_.load();
+  if (since == std::chrono::steady_clock::time_point{}) return 0;
+  const auto passed =
+      std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - since);
+  return static_cast<uint64_t>(std::max<int64_t>(1, passed.count()));
+}
+
+// For who it was with the session before: a connection that is there says that it is not.
+void Session::has_been_away(uint64_t ms) {
+  pollfd now{fd_, POLLRDHUP, 0};
+  if (ms == 0 || poll(&now, 1, 0) == 0) return;
+  const auto passed = std::min<uint64_t>(ms, static_cast<uint64_t>(reconnection_.grace().count()));
+  away_since_.store(std::chrono::steady_clock::now() - std::chrono::milliseconds(passed));
 }
 
 // For how long it stands still.
@@ -240,13 +306,7 @@ bool Session::take_connection() {
     end(EndReason::kClosed, "the session that was to move here has not come");
     return false;
   }
-  int type = 0;
-  socklen_t size = sizeof type;
-  if (arrival_->connection >= 0 &&
-      getsockopt(arrival_->connection, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
-      type == SOCK_STREAM) {
-    return true;
-  }
+  if (is_connection(arrival_->connection)) return true;
   violation("the session that was to move here has brought no connection");
   return false;
 }
@@ -279,6 +339,10 @@ bool Session::take_state(uint32_t kind, std::span<const uint8_t> bytes) {
       to = &arrival_->printed;
       most = 1;
       break;
+    case WIRE_MOVE_KEPT:
+      return keeps_over_cuts() && arrival_->take_kept(bytes);
+    case WIRE_MOVE_STREAM:
+      return keeps_over_cuts() && arrival_->take_stream(bytes, receiver_.take_descriptor());
     default:
       return false;
   }
@@ -291,6 +355,8 @@ void Session::arrive(const wire_MoveCommit &in_place) {
   const wire_MoveCommit q = in_place;  // what was not read elsewhere takes its place
   const auto refuse = [&](CUresult result) { answers_.send(q.request.request, result); };
   if (receiver_.available() > 0) return violation("more comes behind a MoveCommit");
+  if (keeps_over_cuts() && !arrival_->stream_is_whole())
+    return violation("of a connection that is kept over cuts not all has come");
   // Of who does not wait for the answer to a question another thread may still use the region.
   if (!threads_.wait_alone(std::chrono::steady_clock::now() + rest_patience_))
     return violation("a MoveCommit comes while a question is open");
@@ -327,8 +393,14 @@ void Session::arrive(const wire_MoveCommit &in_place) {
   // From here on it is here, whatever becomes of whoever had it.
   dup2(arrival->connection, fd_);
   region_.reset();
-  receiver_.begin_anew(std::move(arrival->unread), records_.get());
-  answers_.begin_anew(q.async, records_.get());
+  const std::optional<wire_moved_stream> &stream = arrival->stream;
+  const uint64_t received = stream ? stream->received : arrival->unread.size();
+  receiver_.begin_anew(received, std::move(arrival->unread), records_.get());
+  answers_.begin_anew(q.async, records_.get(), stream ? &arrival->sent : nullptr);
+  if (stream) {
+    has_been_away(stream->away_ms);
+    reconnection_.begin(stream->epoch, stream->flags & WIRE_STREAM_SILENT);
+  }
   sequence_ = q.sequence;
   posted_count_ = q.posted;
   idle_owed_ = true;

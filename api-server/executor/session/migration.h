@@ -2,7 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
+
+#include "wire/sender.h"
 
 namespace outboard {
 
@@ -11,7 +15,9 @@ void can_be_woken();
 
 // What has come of a session that is not here yet.
 struct Arrival {
+  Arrival() = default;
   ~Arrival();
+  Arrival(const Arrival &) = delete;
   int connection = -1;  // of the guest
   std::vector<uint8_t> unread;
   std::vector<uint8_t> events;    // wire_moved_event
@@ -19,6 +25,15 @@ struct Arrival {
   std::vector<uint8_t> counters;  // uint64_t
   std::vector<uint8_t> tls;       // of a connection by TLS
   std::vector<uint8_t> printed;   // whether kernels have printed: a byte, or nothing
+
+  // Of a connection that is kept over cuts; false where that makes no sense.
+  bool take_kept(std::span<const uint8_t> bytes);
+  bool take_stream(std::span<const uint8_t> bytes, int descriptor);
+  // Whether all has come that its guest may lack.
+  bool stream_is_whole() const;
+  Sender::Stream sent;
+  uint64_t kept_from = 0;  // the first byte that has come of what was sent
+  std::optional<wire_moved_stream> stream;
 };
 
 }  // namespace outboard

@@ -95,7 +95,8 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       fd_(fd),
       wake_fd_(wake_fd),
       trace_(Trace::open(options.trace, id_)),
-      reconnection_(fd, options.tls ? std::chrono::milliseconds(0) : options.grace),
+      reconnection_(fd, options.tls ? std::chrono::milliseconds(0) : options.grace,
+                    !options.arrives),
       records_(options.tls ? std::make_unique<Records>(options.tls->state, options.tls->unopened)
                            : nullptr),
       receiver_(fd, options.leftover, *counters_, reconnection_, records_.get()),
@@ -148,14 +149,15 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       arrival_(options.arrives ? std::make_unique<Arrival>() : nullptr),
       on_arrived_(std::move(options.on_arrived)) {
   answers_.may_wait([] { return !ThreadPool::leads(); });
+  if (arrival_) receiver_.collect_descriptors();
   reconnection_.on_resumed([this] {
+    away_since_.store({});
     log_line(LogLevel::kInfo, id_, "the guest has come back: the session goes on");
     const uint64_t one = 1;
     if (write(wake_fd_, &one, sizeof one) < 0) return;
   });
   if (program_.group) hinder(Hindrance::kSeveralGpus);
   if (trace_) hinder(Hindrance::kRecording);
-  if (reconnection_.resumes()) hinder(Hindrance::kKeptOverCuts);
   Sharer sharer{id_, options.tenant, {}, fd_};
   CUdevice ordinal = 0;
   driver().cuDeviceGet(&ordinal, device_->ordinal());

@@ -288,6 +288,10 @@ class Session : public std::enable_shared_from_this<Session> {
 
   enum class Parking { kNot, kWanted, kParked, kOver };
   bool take_connection();
+  // Whether its connection is, or is going to be, one that is kept over cuts.
+  bool keeps_over_cuts() const { return reconnection_.grace().count() != 0; }
+  uint64_t away_ms() const;
+  void has_been_away(uint64_t ms);
   void park();
   std::string come_to_rest();
   void await_orphans();
@@ -356,6 +360,8 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::unique_ptr<Trace> trace_;
 
   Reconnection reconnection_;
+  // Since when the guest's connection has been cut, by which it may come back; else none.
+  std::atomic<std::chrono::steady_clock::time_point> away_since_{};
   std::unique_ptr<Records> records_;  // null: the connection is none of TLS
   Receiver receiver_;
   Answers answers_;

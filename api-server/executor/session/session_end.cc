@@ -86,23 +86,33 @@ bool Session::comes_back() {
   // It may have come back since.
   pollfd now{fd_, POLLRDHUP, 0};
   if (poll(&now, 1, 0) == 0) return true;
-  const auto cut = std::chrono::steady_clock::now();
-  log_line(LogLevel::kInfo, id_, "the connection was cut: the guest may come back");
+  if (away_since_.load() == std::chrono::steady_clock::time_point{}) {
+    away_since_.store(std::chrono::steady_clock::now());
+    log_line(LogLevel::kInfo, id_, "the connection was cut: the guest may come back");
+  } else {
+    log_line(LogLevel::kInfo, id_, "the guest was away before the session came here");
+  }
+  const auto cut = away_since_.load();
   while (!ending_.load() && !reconnection_.given_up()) {
     const auto grace = reconnection_.grace();
     const auto until = cut + (reconnection_.silent() ? grace : std::min(grace, kEnded));
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     if (left.count() <= 0) {
+      // One that is just becoming another process's is not ended here.
+      if (has_moved()) return false;
       end(EndReason::kClosed, "the guest's connection was cut, and it has not come back in time");
-      return false;
+      continue;
     }
     pollfd woken{wake_fd_, POLLIN, 0};
     uint64_t wakes;
     if (poll(&woken, 1, static_cast<int>(left.count())) > 0 &&
         read(wake_fd_, &wakes, sizeof wakes) < 0)
       return false;
-    if (reconnection_.resumptions() != before) return true;
+    if (reconnection_.resumptions() != before) {
+      away_since_.store({});
+      return true;
+    }
   }
   return false;
 }

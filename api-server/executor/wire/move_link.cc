@@ -103,12 +103,20 @@ bool MoveLink::take(size_t *at) {
   return true;
 }
 
-bool MoveLink::send(iovec *parts, int count) {
+bool MoveLink::send(iovec *parts, int count, int descriptor) {
   if (!why_.empty()) return false;
+  alignas(cmsghdr) char beside[CMSG_SPACE(sizeof descriptor)] = {};
   for (advance(parts, count, 0); count > 0;) {
     msghdr message{};
     message.msg_iov = parts;
     message.msg_iovlen = static_cast<size_t>(count);
+    if (descriptor >= 0) {
+      message.msg_control = beside;
+      message.msg_controllen = sizeof beside;
+      cmsghdr *head = CMSG_FIRSTHDR(&message);
+      *head = {CMSG_LEN(sizeof descriptor), SOL_SOCKET, SCM_RIGHTS};
+      memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+    }
     const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
       if (errno == EINTR) continue;
@@ -116,12 +124,13 @@ bool MoveLink::send(iovec *parts, int count) {
       if (!wait(POLLOUT)) return false;
       continue;
     }
+    descriptor = -1;
     advance(parts, count, static_cast<size_t>(sent));
   }
   return true;
 }
 
-bool MoveLink::post(void *frame, size_t size, const void *payload, size_t length) {
+bool MoveLink::post(void *frame, size_t size, const void *payload, size_t length, int descriptor) {
   static constexpr uint8_t kZeros[8] = {};
   auto *head = static_cast<wire_header *>(frame);
   const size_t padding = -length & 7;
@@ -130,7 +139,7 @@ bool MoveLink::post(void *frame, size_t size, const void *payload, size_t length
   iovec parts[3] = {{frame, size},
                     {const_cast<void *>(payload), length},
                     {const_cast<uint8_t *>(kZeros), padding}};
-  return send(parts, 3);
+  return send(parts, 3, descriptor);
 }
 
 bool MoveLink::ask(void *frame, size_t size, const void *tail, size_t length,

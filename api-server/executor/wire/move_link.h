@@ -28,7 +28,9 @@ class MoveLink {
   bool hand(int descriptor);
   // Sends a posted command: `size` bytes, which begin with a header that is filled in here but for
   // the command, and payload, padded to 8.
-  bool post(void *frame, size_t size, const void *payload = nullptr, size_t length = 0);
+  // The descriptor, unless it is -1, goes along with its first byte.
+  bool post(void *frame, size_t size, const void *payload = nullptr, size_t length = 0,
+            int descriptor = -1);
   // Sends a question, gives it its number, and waits for the answer: *reply is that frame.
   bool ask(void *frame, size_t size, const void *tail, size_t length, std::vector<uint8_t> *reply);
   // The two halves of that: other commands may be posted between them.
@@ -47,7 +49,7 @@ class MoveLink {
   const std::string &why() const { return why_; }
 
  private:
-  bool send(iovec *parts, int count);
+  bool send(iovec *parts, int count, int descriptor);
   bool wait(short events);
   bool receive();
   bool take(size_t *at);

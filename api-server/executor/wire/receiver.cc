@@ -10,6 +10,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/local_socket.h"
 
 namespace outboard {
 
@@ -32,6 +33,8 @@ Receiver::Receiver(int fd, std::span<const uint8_t> leftover, Counters &counters
   wait_shortly();
 }
 
+Receiver::~Receiver() { close_fd(descriptor_); }
+
 // A wait looks up now and then, to see whether there is still a network.
 void Receiver::wait_shortly() {
   const int look = silence_look_ms(limit_ms_);
@@ -53,7 +56,12 @@ bool Receiver::goes_on(ssize_t got) {
       errno = ETIMEDOUT;
     }
   }
-  if (!reconnection_.await(received_)) return false;
+  const int error = got < 0 ? errno : ENOTCONN;
+  if (!reconnection_.await(received_, error, interrupt_, &interrupted_)) {
+    away_ = interrupted_;
+    return false;
+  }
+  away_ = false;
   silence_ = {};
   return true;
 }
@@ -77,6 +85,8 @@ void Receiver::make_room(size_t need) {
 // Of the connection's bytes, in the clear.
 ssize_t Receiver::take(const iovec *parts, int count, int flags) {
   if (records_) return records_->receive(fd_, parts, count, flags);
+  if (collects_) [[unlikely]]
+    return receive_parts(fd_, parts, count, flags, &descriptor_);
   if (count == 1) return recv(fd_, parts->iov_base, parts->iov_len, flags);
   msghdr message{};
   message.msg_iov = const_cast<iovec *>(parts);
@@ -173,12 +183,14 @@ std::vector<uint8_t> Receiver::unread() const {
   return bytes;
 }
 
-void Receiver::begin_anew(std::vector<uint8_t> received, Records *records) {
+void Receiver::begin_anew(uint64_t received, std::vector<uint8_t> unread, Records *records) {
   records_ = records;
+  received_ = received;
+  collects_ = false;
   head_ = 0;
-  tail_ = std::min(received.size(), kSize);
-  if (tail_ > 0) memcpy(buffer_.get(), received.data(), tail_);
-  spilled_ = std::move(received);
+  tail_ = std::min(unread.size(), kSize);
+  if (tail_ > 0) memcpy(buffer_.get(), unread.data(), tail_);
+  spilled_ = std::move(unread);
   unspilled_ = tail_;
   if (unspilled_ == spilled_.size()) {
     std::vector<uint8_t>().swap(spilled_);

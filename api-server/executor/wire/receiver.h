@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/counters.h"
@@ -27,6 +28,8 @@ class Receiver {
   // buffer holds.
   Receiver(int fd, std::span<const uint8_t> leftover, Counters &counters,
            Reconnection &reconnection, Records *records = nullptr);
+  ~Receiver();
+  Receiver(const Receiver &) = delete;
 
   // What has arrived and not been consumed; 8-byte aligned in memory.
   const uint8_t *data() const { return buffer_.get() + head_; }
@@ -60,9 +63,17 @@ class Receiver {
   }
   // Returns all that has arrived and was not consumed.
   std::vector<uint8_t> unread() const;
-  // Goes on with another connection, which lies under the same descriptor now: these bytes of it
-  // have been received already.
-  void begin_anew(std::vector<uint8_t> received, Records *records);
+  // How many bytes of the stream have been received.
+  uint64_t received() const { return received_; }
+  // Goes on with another connection, which lies under the same descriptor now: so many bytes of its
+  // stream have been received already, of which `unread` are the last.
+  void begin_anew(uint64_t received, std::vector<uint8_t> unread, Records *records);
+  // Whether the guest is away, and who waited for it was interrupted.
+  bool away() const { return away_; }
+  // From now on a descriptor that comes with bytes is kept, until another one does; take_descriptor
+  // returns it, which is the caller's then, or -1.
+  void collect_descriptors() { collects_ = true; }
+  int take_descriptor() { return std::exchange(descriptor_, -1); }
   int fd() const { return fd_; }
   // For who reads ahead, when there was no more to come: readable when read_ahead may find more
   // after all, if resume() is true then. -1: there is never more.
@@ -112,6 +123,9 @@ class Receiver {
   size_t unspilled_ = 0;
   const std::atomic<bool> *interrupt_ = nullptr;  // while a wait may be interrupted
   bool interrupted_ = false;
+  bool away_ = false;
+  bool collects_ = false;
+  int descriptor_ = -1;
 };
 
 }  // namespace outboard

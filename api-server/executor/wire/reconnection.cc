@@ -14,8 +14,9 @@
 
 namespace outboard {
 
-Reconnection::Reconnection(int fd, std::chrono::milliseconds grace) : fd_(fd), grace_(grace) {
-  if (!resumes()) return;
+Reconnection::Reconnection(int fd, std::chrono::milliseconds grace, bool begun)
+    : fd_(fd), grace_(grace), resumes_(begun && grace.count() != 0) {
+  if (grace.count() == 0) return;
   event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (event_ < 0) {
     throw Error("OB_INTERNAL",
@@ -47,9 +48,27 @@ bool Reconnection::offer(int fd, uint64_t received, uint32_t epoch) {
   return true;
 }
 
+// A connection that nobody has taken is closed: its guest comes again, where the session is now, or
+// learns that there is none.
 void Reconnection::give_up() {
-  given_up_.store(true);
+  {
+    std::lock_guard lock(mutex_);
+    given_up_.store(true);
+    if (const auto offered = std::exchange(offered_, std::nullopt)) close(offered->fd);
+  }
   if (event_ >= 0) tell(event_);
+}
+
+uint32_t Reconnection::epoch() {
+  std::lock_guard lock(mutex_);
+  return epoch_;
+}
+
+void Reconnection::begin(uint32_t epoch, bool silent) {
+  std::lock_guard lock(mutex_);
+  epoch_ = epoch;
+  silent_.store(silent);
+  resumes_.store(true);
 }
 
 std::optional<Reconnection::Offered> Reconnection::next() {
@@ -71,19 +90,24 @@ bool Reconnection::take(uint64_t received) {
   return true;
 }
 
-bool Reconnection::await(uint64_t received) {
-  if (!resumes()) return false;
-  const int error = errno;
+bool Reconnection::await(uint64_t received, int error, const std::atomic<bool> *interrupt,
+                         bool *interrupted) {
+  if (!resumes()) {
+    errno = error;
+    return false;
+  }
   if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
     silent_.store(true);
     shutdown(fd_, SHUT_RDWR);  // so that whoever watches it sees it end
   }
   while (!given_up_.load()) {
     if (take(received)) return true;
+    *interrupted = interrupt && interrupt->load();
+    if (*interrupted) return false;
     pollfd offered{event_, POLLIN, 0};
     poll(&offered, 1, -1);
   }
-  errno = error;
+  errno = silent_.load() ? ETIMEDOUT : error;
   return false;
 }
 

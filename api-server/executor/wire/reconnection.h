@@ -22,13 +22,15 @@ namespace outboard {
 class Reconnection {
  public:
   // `fd` stays the caller's. `grace`: how long a guest may be away; 0: a connection that is cut has
-  // ended. Throws Error where no descriptor is left.
-  Reconnection(int fd, std::chrono::milliseconds grace);
+  // ended. `begun`: whether `fd` is the guest's; else that holds of what it is until `begin`.
+  // Throws Error where no descriptor is left.
+  Reconnection(int fd, std::chrono::milliseconds grace, bool begun = true);
   ~Reconnection();
   Reconnection(const Reconnection &) = delete;
   Reconnection &operator=(const Reconnection &) = delete;
 
-  bool resumes() const { return grace_.count() != 0; }
+  bool resumes() const { return resumes_.load(std::memory_order_relaxed); }
+  // 0: it does not, and never will.
   std::chrono::milliseconds grace() const { return grace_; }
 
   // Hands a new connection in, which is this one's from now on. `received`: how many bytes the
@@ -36,9 +38,11 @@ class Reconnection {
   // that of another, or the session is over. The old connection ends with it. Any thread.
   bool offer(int fd, uint64_t received, uint32_t epoch);
 
-  // For whoever reads, when the connection has ended: waits for another one and takes it. True when
-  // there is one, and reading goes on where it was. `received`: bytes received so far.
-  bool await(uint64_t received);
+  // For whoever reads, when the connection has ended with `error`: waits for another one and takes
+  // it. True when there is one, and reading goes on where it was. `received`: bytes received so
+  // far. Where `interrupt` is set and a signal wakes the caller, *interrupted is set: it may wait
+  // again.
+  bool await(uint64_t received, int error, const std::atomic<bool> *interrupt, bool *interrupted);
   // The same without waiting, when offered_fd() is readable.
   bool take(uint64_t received);
   // Readable when a connection was offered, or there will never be one.
@@ -51,6 +55,13 @@ class Reconnection {
   // No other connection comes: the guest has said goodbye, its time is over, or the session's is.
   void give_up();
   bool given_up() const { return given_up_.load(); }
+
+  // ---- of a session that moves from one process to another
+
+  uint32_t epoch();
+  // It is here now: `fd` is the guest's from now on. `epoch`: of the last connection that was
+  // offered where it was; `silent`: as there.
+  void begin(uint32_t epoch, bool silent);
 
   // Has the sender begin on a new connection: with the answer, then with what the guest has not
   // received. Called by whoever takes it, who closes `fd`. False: it cannot.
@@ -70,6 +81,7 @@ class Reconnection {
 
   const int fd_;
   const std::chrono::milliseconds grace_;
+  std::atomic<bool> resumes_;
   int event_ = -1;
   std::atomic<bool> given_up_{false};
   std::atomic<bool> silent_{false};

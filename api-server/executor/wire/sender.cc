@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "wire/parts.h"
 
@@ -17,12 +18,11 @@ namespace outboard {
 Sender::Sender(int fd, Counters &counters, Reconnection &reconnection, Records *records)
     : fd_(fd), counters_(counters), reconnection_(reconnection), records_(records) {
   wait_shortly();
-  if (!reconnection_.resumes()) return;
-  if (!kept_begin(&kept_)) throw std::bad_alloc();
   reconnection_.on_restart(
       [this](int fresh, uint64_t received, const Reconnection::Answer &answer) {
         return restart(fresh, received, answer);
       });
+  if (reconnection_.resumes() && !kept_begin(&kept_)) throw std::bad_alloc();
 }
 
 // A blocked send wakes up now and then, to see whether it should still wait.
@@ -31,12 +31,36 @@ void Sender::wait_shortly() {
   setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-void Sender::begin_anew(Records *records) {
+void Sender::begin_anew(Records *records, Stream *stream) {
   std::lock_guard lock(mutex_);
   records_ = records;
   broken_ = false;
   silence_ = {};
   wait_shortly();
+  if (!stream) return;
+  std::swap(kept_, stream->kept);
+  cut_ = stream->cut;
+  cut_at_ = stream->cut_at;
+}
+
+size_t Sender::copy_kept(uint64_t *from, uint8_t *to, size_t most) {
+  std::lock_guard lock(mutex_);
+  const uint64_t begin = kept_.sent - std::min<uint64_t>(kept_.sent, KEPT_BYTES);
+  *from = std::max(*from, begin);
+  size_t copied = 0;
+  for (uint64_t at = *from; at < kept_.sent && copied < most;) {
+    const uint8_t *run;
+    const size_t size = std::min(kept_run(&kept_, at, &run), most - copied);
+    memcpy(to + copied, run, size);
+    copied += size;
+    at += size;
+  }
+  return copied;
+}
+
+Sender::Stream Sender::stream() {
+  std::lock_guard lock(mutex_);
+  return {{nullptr, kept_.sent}, cut_, cut_at_};
 }
 
 void Sender::leave() {

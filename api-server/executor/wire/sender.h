@@ -48,8 +48,22 @@ class Sender {
   bool push(uint16_t op, void *frame, size_t size, const void *payload = nullptr, size_t length = 0,
             bool spent = false);
 
-  // Goes on with another connection, which lies under the same descriptor now.
-  void begin_anew(Records *records);
+  // ---- of a session that moves from one process to another
+
+  // What was sent on a connection whose guest may come back.
+  struct Stream {
+    kept_bytes kept{};
+    bool cut = false;  // since so many bytes were sent, all is kept only
+    uint64_t cut_at = 0;
+  };
+  // Copies at most `most` bytes of what is kept, from count *from on, or from where it begins now,
+  // which becomes *from. Returns how many; 0: there are no more. Any thread.
+  size_t copy_kept(uint64_t *from, uint8_t *to, size_t most);
+  // The same without the bytes.
+  Stream stream();
+  // Goes on with another connection, which lies under the same descriptor now. `stream`: what was
+  // sent on it, which is taken; null: its guest does not come back.
+  void begin_anew(Records *records, Stream *stream);
   // Says that the connection is another process's: nothing is sent any more.
   void leave();
 

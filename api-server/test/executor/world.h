@@ -18,6 +18,7 @@ struct WorldOptions {
   std::chrono::milliseconds stop_patience{60000};
   std::chrono::milliseconds rest_patience{5000};
   std::chrono::milliseconds most_kernel{0};
+  std::chrono::milliseconds grace{0};
   std::string leftover;
   outboard::GateOptions gate;
   outboard::TraceOptions trace;
@@ -58,6 +59,10 @@ class World {
   enum Kernels { kNothing, kGate, kAdd, kPrint, kCrash };
   void load_kernels();
   void gate(uint32_t number, uint64_t stream);
+
+  // Another connection of the guest, who has received so many bytes: its end, which is the
+  // caller's.
+  int come_back(uint64_t received, uint32_t epoch);
 
   // The guest's end of the connection.
   int source_fd = -1;
