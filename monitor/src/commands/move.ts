@@ -1,5 +1,6 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { ApiClient, apiOptions } from '../api/client.js';
-import type { MoveView } from '../base/view.js';
+import type { MovePhase, MoveView, SessionView } from '../base/view.js';
 import { command, exitCodes } from '../cli/command.js';
 import { print, printJson } from '../cli/table.js';
 import { type Option, yesNo } from '../options/options.js';
@@ -8,6 +9,14 @@ import { parseCount } from '../options/values.js';
 
 /** Images of modules may have to be compiled there, and all memory goes over. */
 const answerSeconds = 600;
+const lookMilliseconds = 100;
+
+/** What is being done, the end of a sentence. */
+const phases: Record<MovePhase, string> = {
+  starting: 'a process is started for it',
+  preparing: 'the process takes its addresses',
+  transferring: 'what it has goes over',
+};
 
 const within = yesNo('OUTBOARD_MOVE_WITHIN', 'to a new process on the same GPU');
 
@@ -17,7 +26,8 @@ export const move = command({
   usage: 'SESSION...',
   about: `Moves sessions, by their numbers in \`outboard sessions\`, to another GPU of their server, or to a new
 process on the same one. Their programs go on, and notice only that it takes a moment. What a session has that could
-not go with it is listed there under HINDERED; a session that cannot be moved goes on where it is.`,
+not go with it is listed there under HINDERED; a session that cannot be moved goes on where it is. What is being done
+is said on standard error as it comes.`,
   options: {
     ...apiOptions,
     to: {
@@ -38,7 +48,9 @@ not go with it is listed there under HINDERED; a session that cannot be moved go
     for (const id of ids) {
       const body = { ...(values.to !== null && { gpu: values.to }), within: values.within };
       const route = `/v1/sessions/${id}/place`;
-      const one = (await client.ask('PUT', route, body, answerSeconds)) as MoveView;
+      const moving = client.ask('PUT', route, body, answerSeconds) as Promise<MoveView>;
+      if (!values.json) await tellPhases(client, id, moving);
+      const one = await moving;
       moved.push(one);
       if (values.json) continue;
       const { from, to, seconds, stoppedSeconds } = one;
@@ -51,3 +63,24 @@ not go with it is listed there under HINDERED; a session that cannot be moved go
     return exitCodes.ok;
   },
 });
+
+/** Until it has been answered. One who may move sessions may see them; where that fails, the answer tells why. */
+async function tellPhases(client: ApiClient, id: number, moving: Promise<unknown>) {
+  let over = false;
+  const answered = moving
+    .catch(() => {})
+    .then(() => {
+      over = true;
+    });
+  let said: MovePhase | null = null;
+  while (!over) {
+    const looked = client.ask('GET', `/v1/sessions/${id}`) as Promise<SessionView>;
+    const view = await Promise.race([looked.catch(() => null), answered]);
+    const phase = view?.moving ?? null;
+    if (phase !== null && phase !== said) {
+      said = phase;
+      process.stderr.write(`session ${id}: ${phases[phase]}\n`);
+    }
+    await Promise.race([pause(lookMilliseconds), answered]);
+  }
+}

@@ -44,17 +44,21 @@ function cli(api: TestApi | null, args: string[], env: NodeJS.ProcessEnv = {}): 
 }
 
 /** Resolves when the output of a process has come to hold something. */
-function shows(child: ChildProcess, wanted: RegExp): Promise<string> {
+function shows(
+  child: ChildProcess,
+  wanted: RegExp,
+  where: 'stdout' | 'stderr' = 'stdout',
+): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = '';
     const look = (chunk: Buffer | string) => {
       text += readable(chunk);
       if (wanted.test(text)) {
-        child.stdout?.off('data', look);
+        child[where]?.off('data', look);
         resolve(text);
       }
     };
-    child.stdout?.on('data', look);
+    child[where]?.on('data', look);
     child.once('close', () => reject(new Error(`never showed ${wanted}:\n${text}`)));
   });
 }
@@ -234,6 +238,39 @@ t.test('kill, quota and drain act', async (t) => {
   await shows(undone, /still runs/);
   operations.resume();
   t.match(await opened, { status: 3 }, 'it did not become empty');
+});
+
+t.test('move: what is being done, as it comes', async (t) => {
+  const api = await TestApi.start(t);
+  const { operations } = api;
+  operations.sessions = [session(1)];
+  const [one] = operations.sessions;
+  if (!one) throw new Error('no session');
+  let moves = () => {};
+  operations.moved = new Promise((resolve) => {
+    moves = resolve;
+  });
+  const going = start(['move', '1'], { OUTBOARD_API: api.url });
+  const result = resultOf(going);
+  const phases = [
+    ['starting', /^session 1: a process is started for it\n$/],
+    ['preparing', /^session 1: the process takes its addresses\n$/],
+    ['transferring', /^session 1: what it has goes over\n$/],
+  ] as const;
+  for (const [phase, line] of phases) {
+    one.moving = phase;
+    await shows(going, line, 'stderr');
+  }
+  moves();
+  t.match(await result, {
+    status: 0,
+    stdout: 'session 1 has moved from slot 0.0 to 1.0 in 0.50 s; it stood still for 12 ms\n',
+  });
+  // What is written for programs is the answer alone.
+  const json = await cli(api, ['move', '1', '--to', '0', '--json']);
+  t.match(json, { status: 0, stderr: '' });
+  t.match(JSON.parse(json.stdout), { moved: [{ session: 1, to: { gpu: 0 } }] });
+  t.match(await cli(api, ['move', '1', '--to', '0']), { status: 3, stderr: /OB_MOVE/ });
 });
 
 t.test('device', async (t) => {

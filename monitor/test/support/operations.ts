@@ -143,6 +143,8 @@ export class MemoryOperations implements Operations {
   readonly killed: [number, string][] = [];
   readonly lines: LogLine[] = [];
   readonly #listeners = new Set<(line: LogLine) => void>();
+  /** Until then a session that is to move does. */
+  moved: Promise<void> = Promise.resolve();
 
   view(): View {
     return {
@@ -237,6 +239,8 @@ export class MemoryOperations implements Operations {
     if (!found) throw new OutboardError('OB_NO_SESSION', id);
     if (gpu === found.gpu) throw new OutboardError('OB_MOVE', id, `it is on GPU ${gpu} already`);
     const from = { gpu: found.gpu, slot: found.slot };
+    await this.moved;
+    found.moving = null;
     found.gpu = gpu;
     return { session: id, from, to: { gpu, slot: 0 }, seconds: 0.5, stoppedSeconds: 0.012 };
   }
