@@ -67,7 +67,7 @@ void ask_cublas_lt(Session &s, const wire_LibraryAsk &q, std::span<const uint8_t
   Gate::Pass pass = work.launch_apart(stream.object, *cost, 1);
   s.hand_over();
   if (void *handle = libraries.lt_handle(&status))
-    status = lt.start(pass, handle, arguments, stream.object);
+    status = lt.start(pass, handle, arguments, libraries.algos(), stream.object);
   pass.ended();
   if (status == kCublasSuccess) libraries.learnt().succeeded(key, LearntCalls::kStartsLt);
   s.objects().unpin(stream.object);
@@ -92,7 +92,8 @@ void call_cublas_lt(Session &s, const wire_LibraryCall &q, std::span<const uint8
   count_alone(s.count().launches);
   s.answers().launched();
   Gate::Pass pass = work.launch(stream, *libraries.cost_of(arguments), 1);
-  const int status = libraries.cublas()->lt().start(pass, handle, arguments, stream);
+  const int status =
+      libraries.cublas()->lt().start(pass, handle, arguments, libraries.algos(), stream);
   posted(pass.started(status == kCublasSuccess ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE));
 }
 

@@ -23,12 +23,19 @@ bool LtAlgos::has(const uint64_t *algo) const {
   return all_.contains(bytes_of(algo));
 }
 
-bool LtAlgos::add(const uint64_t *algo) {
+bool LtAlgos::is_found(const uint64_t *algo) const {
+  std::lock_guard lock(mutex_);
+  const auto one = all_.find(bytes_of(algo));
+  return one != all_.end() && one->second;
+}
+
+bool LtAlgos::add(const uint64_t *algo, bool is_found) {
   // Far more than the problems of a program; some 2 MiB.
   constexpr size_t kMost = 16384;
   std::lock_guard lock(mutex_);
   if (all_.size() >= kMost && !all_.contains(bytes_of(algo))) return false;
-  all_.insert(bytes_of(algo));
+  bool &found = all_[bytes_of(algo)];
+  found = found || is_found;
   return true;
 }
 
@@ -116,8 +123,20 @@ int CublasLt::make(const LtDescriptor &from, Object *object) const {
   return status;
 }
 
+int CublasLt::check(void *handle, const LtArguments &arguments, const Object &desc,
+                    const Object *layouts) const {
+  lt_result result{};
+  const int status = check_(handle, &desc, &layouts[0], &layouts[1], &layouts[2], &layouts[3],
+                            arguments.algo, &result);
+  if (status != kCublasSuccess) return status;
+  if (result.state != kCublasSuccess) return result.state;
+  const lt_matmul &m = arguments.matmul;
+  return result.workspace <= (m.workspace ? m.workspace_size : 0) ? kCublasSuccess
+                                                                  : kCublasInvalidValue;
+}
+
 int CublasLt::start(const Gate::Pass &, void *handle, const LtArguments &arguments,
-                    CUstream stream) const {
+                    const LtAlgos &algos, CUstream stream) const {
   const LibraryAtWork at_work;
   Object desc, layouts[4];
   int status = make(arguments.desc, &desc);
@@ -136,6 +155,10 @@ int CublasLt::start(const Gate::Pass &, void *handle, const LtArguments &argumen
                       t.b, t.b ? &layouts[1] : nullptr, t.c, &layouts[2], stream);
   }
   const lt_matmul &m = arguments.matmul;
+  if (arguments.has_algo && !algos.is_found(arguments.algo)) {
+    status = check(handle, arguments, desc, layouts);
+    if (status != kCublasSuccess) return status;
+  }
   const int32_t mode = arguments.desc.number(LT_AT_POINTER_MODE);
   return matmul_(handle, &desc, scalar(m.alpha, lt_alpha_here(mode)), m.a, &layouts[0], m.b,
                  &layouts[1], scalar(m.beta, lt_beta_here(mode)), m.c, &layouts[2], m.d,
@@ -170,7 +193,7 @@ int CublasLt::heuristic(void *handle, const LtArguments &arguments, LtAlgos *alg
   if (status != kCublasSuccess) return status;
   answer->size += static_cast<uint32_t>(static_cast<size_t>(count) * sizeof *results);
   for (int i = 0; i < count; i++)
-    if (!algos->add(results[i].algo)) return kCublasAllocFailed;
+    if (!algos->add(results[i].algo, true)) return kCublasAllocFailed;
   return status;
 }
 
@@ -215,7 +238,7 @@ int CublasLt::ask(void *handle, const LtArguments &arguments, LtAlgos *algos,
     }
   }
   if (status != kCublasSuccess) return status;
-  if (!algos->add(answer->words)) return kCublasAllocFailed;
+  if (!algos->add(answer->words, false)) return kCublasAllocFailed;
   answer->size = sizeof arguments.algo;
   return status;
 }

@@ -3,7 +3,8 @@
 
 #include <cstdint>
 #include <mutex>
-#include <unordered_set>
+#include <string>
+#include <unordered_map>
 
 #include "gate/gate.h"
 #include "libraries/lt_arguments.h"
@@ -15,14 +16,17 @@ namespace outboard {
 class LtAlgos {
  public:
   bool has(const uint64_t *algo) const;
+  // Whether a heuristic has found it, so that the library has chosen all that it says; where what
+  // the guest has set of one is the guest's choice.
+  bool is_found(const uint64_t *algo) const;
   // Whether there was room for it.
-  bool add(const uint64_t *algo);
+  bool add(const uint64_t *algo, bool is_found);
   bool empty() const;
   void clear();
 
  private:
   mutable std::mutex mutex_;
-  std::unordered_set<std::string> all_;
+  std::unordered_map<std::string, bool> all_;  // whether each was found
 };
 
 // Answer of a call that starts nothing.
@@ -39,9 +43,11 @@ class CublasLt {
   // Make and end a handle on the current context. nullptr: `status` says why.
   void *create(int *status) const;
   void destroy(void *handle) const;
-  // Calls a function that puts work on the stream, for which there is a pass of the gate. Any
-  // number of threads may call with one handle.
-  int start(const Gate::Pass &, void *handle, const LtArguments &arguments, CUstream stream) const;
+  // Calls a function that puts work on the stream, for which there is a pass of the gate. An
+  // algorithm that no heuristic has found is checked for this product first. Any number of threads
+  // may call with one handle.
+  int start(const Gate::Pass &, void *handle, const LtArguments &arguments, const LtAlgos &algos,
+            CUstream stream) const;
   // Calls one that starts nothing. Algorithms that come of it are added.
   int ask(void *handle, const LtArguments &arguments, LtAlgos *algos, LtAnswer *answer) const;
 
@@ -50,6 +56,8 @@ class CublasLt {
     alignas(16) uint64_t words[LT_OBJECT_MOST / 8];
   };
   int make(const LtDescriptor &descriptor, Object *object) const;
+  int check(void *handle, const LtArguments &arguments, const Object &desc,
+            const Object *layouts) const;
   int heuristic(void *handle, const LtArguments &arguments, LtAlgos *algos, LtAnswer *answer) const;
 
   int (*create_)(void **) = nullptr;

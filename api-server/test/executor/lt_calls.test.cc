@@ -135,6 +135,37 @@ TEST(algorithms_are_those_that_the_library_gave) {
   CHECK(!w.session->libraries().empty());
 }
 
+TEST(what_the_guest_has_set_of_an_algorithm_is_checked_before_it_is_used) {
+  LtWorld w;
+  Words algo, changed;
+  CHECK_EQUAL(w.ask(LT_ALGO_INIT, {68, 0, 0, 0, 0, 0, 3}, &algo), 0);
+  const auto set_to = [&](uint64_t value) {
+    Words set = algo;
+    set.insert(set.end(), {0, 4, value});
+    CHECK_EQUAL(w.ask(LT_ALGO_CONFIG_SET, set, &changed), 0);
+    return w.product(8, w.base(), changed);
+  };
+  CHECK_EQUAL(w.ask(LT_MATMUL, set_to(20)), 0);
+  // The fake library ends the process where it gets such a one.
+  const Words refused = set_to(200);
+  CHECK_EQUAL(w.ask(LT_MATMUL, refused), 15);
+  w.post(LT_MATMUL, refused);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
+  // One that does it in a workspace gets none that is smaller.
+  Words needy = set_to(60);
+  CHECK_EQUAL(w.ask(LT_MATMUL, needy), 7);
+  const auto lay = [&](size_t bytes) {
+    lt_matmul m;
+    memcpy(&m, needy.data(), sizeof m);
+    m.workspace = w.base();
+    m.workspace_size = bytes;
+    memcpy(needy.data(), &m, sizeof m);
+    return needy;
+  };
+  CHECK_EQUAL(w.ask(LT_MATMUL, lay(15)), 7);
+  CHECK_EQUAL(w.ask(LT_MATMUL, lay(16)), 0);
+}
+
 TEST(there_is_an_end_to_algorithms) {
   LtWorld w;
   int status = 0;
