@@ -8,6 +8,7 @@
 #include "learnt.h"
 #include "setup/log.h"
 #include "status.h"
+#include "sure.h"
 #include "told.h"
 
 // The words of a call and its scalars behind them.
@@ -121,18 +122,27 @@ static int send_set(struct cublas_handle *handle) {
   return STATUS_SUCCESS;
 }
 
-static int send_call(struct cublas_handle *handle, uint32_t function, const uint64_t *words,
-                     const struct packed *packed) {
-  const struct library_call *row = &cublas_calls[function];
-  struct remote_call call = remote(handle, function, packed->words, packed->count);
-  // What the handle was told may decide whether the library can do it.
-  struct learnt_key key = packed->key;
+// What the handle was told may decide whether the library can do it.
+static struct learnt_key with_settings(struct learnt_key key, const struct cublas_handle *handle) {
   learnt_add(&key, (uint64_t)(uint32_t)handle->math << 32 | (uint32_t)handle->atomics);
   learnt_add(&key, (uint64_t)(uint32_t)handle->sm_count);
   learnt_add(&key, (uint64_t)handle->emulation << 32 | (uint32_t)handle->environment);
   learnt_add(&key, handle->workspace ? handle->workspace_size : UINT64_MAX);
+  return key;
+}
+
+static int send_call(struct cublas_handle *handle, uint32_t function, const uint64_t *words,
+                     const struct packed *packed) {
+  const struct library_call *row = &cublas_calls[function];
+  struct remote_call call = remote(handle, function, packed->words, packed->count);
+  struct learnt_key key = with_settings(packed->key, handle), alike = {0};
   const struct learnt_key here = learnt_here(key);
-  if (!packed->answers && (learnt(here) || (told_take(LIBRARY_CUBLAS, NULL) && learnt(here))))
+  // What is known of it is not looked at again.
+  const _Bool is_sure = !learnt(here) && sure(row, words, &alike);
+  if (is_sure) key = with_settings(alike, handle);
+  const struct learnt_key widely = learnt_here(key);
+  if (!packed->answers && (learnt_alike(here, widely) ||
+                           (told_take(LIBRARY_CUBLAS, NULL) && learnt_alike(here, widely))))
     return not_answered(door()->remote_call(&call, NULL), function);
   // What has results for the host is waited for each time.
   call.key = packed->answers ? 0 : key.value;
@@ -144,6 +154,7 @@ static int send_call(struct cublas_handle *handle, uint32_t function, const uint
     return answer.status;
   }
   learn(here);
+  learn(widely);
   return unpack(row, call.mode, words, &answer);
 }
 

@@ -19,6 +19,9 @@ static inline void learnt_add(struct learnt_key *key, uint64_t word) {
 // The key in the current context: another device may do otherwise, and algorithms are a session's.
 struct learnt_key learnt_here(struct learnt_key key);
 _Bool learnt(struct learnt_key key);
+// Whether it has succeeded, or one of which the same is `widely` known; the call itself is then,
+// too.
+_Bool learnt_alike(struct learnt_key key, struct learnt_key widely);
 // Notes it. With very many, older ones are forgotten.
 void learn(struct learnt_key key);
 

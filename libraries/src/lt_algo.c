@@ -1,8 +1,11 @@
 // Algorithms: what the server's library says of them. Their 64 bytes are its own, and no use to any
 // other.
+#include "lt_algo.h"
+
 #include <string.h>
 
 #include "lt_call.h"
+#include "lt_found.h"
 #include "lt_handle.h"
 #include "lt_served.h"
 #include "status.h"
@@ -18,6 +21,12 @@ static int add_problem(struct lt_words *words, const struct lt_object *desc,
   int status = lt_add_object(words, LT_DESC, desc);
   for (int i = 0; !status && i < 4; i++) status = lt_add_object(words, LT_LAYOUT, layouts[i]);
   return status;
+}
+
+int lt_add_check(struct lt_words *words, const void *algo, const struct lt_object *desc,
+                 const struct lt_object *const layouts[4]) {
+  add_algo(words, algo);
+  return add_problem(words, desc, layouts);
 }
 
 // How many of `each` bytes an answer has; STATUS_INTERNAL_ERROR where it is not what was asked for.
@@ -49,6 +58,13 @@ SERVED int cublasLtMatmulAlgoGetHeuristic(const void *handle, const struct lt_ob
   if (!status) status = count_of(&answer, sizeof *results, wanted, count);
   if (status) return status;
   memcpy(results, &answer.results[1], (size_t)*count * sizeof *results);
+  struct lt_product product = {.desc = desc,
+                               .layouts = {a, b, c, d},
+                               .workspace_size = lt_whole(preference, LT_AT_MOST_WORKSPACE)};
+  for (int i = 0; i < 4; i++)
+    product.alignments[i] =
+        lt_alignment((uint32_t)lt_number(preference, LT_AT_A_ALIGNMENT + 4 * (unsigned)i));
+  lt_found(&product, results, *count);
   return STATUS_SUCCESS;
 }
 
@@ -61,8 +77,7 @@ SERVED int cublasLtMatmulAlgoCheck(const void *handle, const struct lt_object *d
   const struct lt_object *const layouts[] = {a, b, c, d};
   struct lt_words words;
   lt_begin(&words, LT_ALGO_CHECK);
-  add_algo(&words, algo);
-  int status = add_problem(&words, desc, layouts);
+  int status = lt_add_check(&words, algo, desc, layouts);
   struct remote_answer answer;
   if (!status) status = lt_ask("cublasLtMatmulAlgoCheck", LT_ALGO_CHECK, &words, &answer);
   if (!status && answer.size < sizeof *result) status = STATUS_INTERNAL_ERROR;

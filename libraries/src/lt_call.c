@@ -14,15 +14,15 @@ void lt_begin(struct lt_words *words, enum lt_function function) {
   learnt_add(&words->key, function);
 }
 
-static CUresult send(enum lt_function function, const struct lt_words *words, CUstream stream,
-                     struct remote_answer *answer) {
+static CUresult send(enum lt_function function, const struct lt_words *words, struct learnt_key key,
+                     CUstream stream, struct remote_answer *answer) {
   const struct remote_call call = {.library = LIBRARY_CUBLASLT,
                                    .stream = stream,
                                    .function = function,
                                    .mode = LIBRARY_MODE_HOST,
                                    .arguments = words->words,
                                    .size = words->count * 8,
-                                   .key = words->key.value};
+                                   .key = key.value};
   if (!door() || door_is_child()) return CUDA_ERROR_NOT_INITIALIZED;
   return door()->remote_call(&call, answer);
 }
@@ -32,17 +32,23 @@ static int not_answered(const char *name, CUresult result) {
   return status_of(result);
 }
 
+_Bool lt_is_known(const struct lt_words *words) { return learnt(learnt_here(words->key)); }
+
 int lt_start(const char *name, enum lt_function function, const struct lt_words *words,
-             CUstream stream) {
+             const struct learnt_key *alike, CUstream stream) {
   const struct learnt_key key = learnt_here(words->key);
-  if (learnt(key) || (told_take(LIBRARY_CUBLASLT, lt_remember) && learnt(key)))
-    return not_answered(name, send(function, words, stream, NULL));
+  const struct learnt_key widely = alike ? learnt_here(*alike) : key;
+  if (learnt_alike(key, widely) ||
+      (told_take(LIBRARY_CUBLASLT, lt_remember) && learnt_alike(key, widely)))
+    return not_answered(name, send(function, words, words->key, stream, NULL));
   struct remote_answer answer;
-  const CUresult result = send(function, words, stream, &answer);
+  const CUresult result = send(function, words, alike ? *alike : words->key, stream, &answer);
   if (result) return not_answered(name, result);
-  if (!answer.status) learn(key);
   if (answer.status) log_debug("%s: the server's library says %d", name, answer.status);
-  return answer.status;
+  if (answer.status) return answer.status;
+  learn(key);
+  learn(widely);
+  return STATUS_SUCCESS;
 }
 
 // What will be the same the next time.
@@ -58,7 +64,7 @@ int lt_ask(const char *name, enum lt_function function, const struct lt_words *w
       (told_take(LIBRARY_CUBLASLT, lt_remember) && lt_recall(key, answer)))
     return answer->status;
   // No work comes of it, so it is of no stream.
-  const CUresult result = send(function, words, NULL, answer);
+  const CUresult result = send(function, words, words->key, NULL, answer);
   if (result) return not_answered(name, result);
   if (lasts(answer->status)) lt_remember(key, answer);
   return answer->status;

@@ -29,6 +29,12 @@ int lt_number(const struct lt_object *object, enum lt_place place) {
   return value;
 }
 
+uint64_t lt_whole(const struct lt_object *object, enum lt_place place) {
+  uint64_t value;
+  memcpy(&value, in(object, place), sizeof value);
+  return value;
+}
+
 _Bool lt_equal(enum lt_kind kind, const struct lt_object *one, const struct lt_object *other) {
   const struct lt_table *table = &lt_tables[kind];
   for (uint32_t i = 0; i < table->count; i++) {
@@ -45,11 +51,15 @@ void lt_add(struct lt_words *words, uint64_t word) {
   learnt_add(&words->key, word);
 }
 
-void lt_add_address(struct lt_words *words, uint64_t address) {
+uint64_t lt_alignment(uint64_t address) {
   // No function asks for more than this.
   enum { ALIGNMENT_MOST = 256 };
   const uint64_t bits = address | ALIGNMENT_MOST;
-  const uint64_t aligned = address ? bits & -bits : 0;
+  return address ? bits & -bits : 0;
+}
+
+void lt_add_address(struct lt_words *words, uint64_t address) {
+  const uint64_t aligned = lt_alignment(address);
   words->words[words->count++] = words->asks ? aligned : address;
   learnt_add(&words->key, aligned);
 }

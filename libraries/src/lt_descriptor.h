@@ -23,6 +23,8 @@ struct lt_words {
 void lt_add(struct lt_words *words, uint64_t word);
 // An address: what is known of calls does not depend on which, but on how it is aligned.
 void lt_add_address(struct lt_words *words, uint64_t address);
+// The largest power of two that divides it, at most 256; 0 of none.
+uint64_t lt_alignment(uint64_t address);
 // Returns 0, or STATUS_INVALID_VALUE where that is no descriptor of this kind.
 int lt_add_object(struct lt_words *words, enum lt_kind kind, const struct lt_object *object);
 
@@ -31,5 +33,7 @@ _Bool lt_is(enum lt_kind kind, const struct lt_object *object);
 _Bool lt_equal(enum lt_kind kind, const struct lt_object *one, const struct lt_object *other);
 // An attribute of four bytes.
 int lt_number(const struct lt_object *object, enum lt_place place);
+// One of eight.
+uint64_t lt_whole(const struct lt_object *object, enum lt_place place);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "library_call.h"
 #include "lt_call.h"
+#include "lt_found.h"
 #include "lt_handle.h"
 #include "lt_served.h"
 #include "status.h"
@@ -60,7 +61,20 @@ SERVED int cublasLtMatmul(const void *handle, const struct lt_object *desc, cons
   if (!status) status = lt_add_object(&words, LT_LAYOUT, b_layout);
   if (!status) status = lt_add_object(&words, LT_LAYOUT, c_layout);
   if (!status && !alike) status = lt_add_object(&words, LT_LAYOUT, d_layout);
-  return status ? status : lt_start("cublasLtMatmul", LT_MATMUL, &words, stream);
+  if (status) return status;
+  struct learnt_key found;
+  _Bool is_found = 0;
+  // In place C and D must be alike, and a workspace aligned, of which a heuristic knows nothing.
+  if (algo && (c != d || alike) && !lt_is_known(&words)) {
+    const struct lt_product product = {
+        .desc = desc,
+        .layouts = {a_layout, b_layout, c_layout, d_layout},
+        .alignments = {lt_alignment((uintptr_t)a), lt_alignment((uintptr_t)b),
+                       lt_alignment((uintptr_t)c), lt_alignment((uintptr_t)d)},
+        .workspace_size = lt_alignment((uintptr_t)workspace) == 256 ? workspace_size : 0};
+    is_found = lt_is_found(&product, algo, &found);
+  }
+  return lt_start("cublasLtMatmul", LT_MATMUL, &words, is_found ? &found : NULL, stream);
 }
 
 SERVED int cublasLtMatrixTransform(const void *handle, const struct lt_object *desc,
@@ -88,5 +102,5 @@ SERVED int cublasLtMatrixTransform(const void *handle, const struct lt_object *d
   else if (!status)
     status = lt_add_object(&words, LT_LAYOUT, b_layout);
   if (!status) status = lt_add_object(&words, LT_LAYOUT, c_layout);
-  return status ? status : lt_start("cublasLtMatrixTransform", LT_TRANSFORM, &words, stream);
+  return status ? status : lt_start("cublasLtMatrixTransform", LT_TRANSFORM, &words, NULL, stream);
 }

@@ -124,7 +124,10 @@ enum lt_place {
   LT_AT_PLANE = 56,
 
   LT_AT_TRANSFORM_SCALE_TYPE = 4,
-  LT_AT_TRANSFORM_POINTER_MODE = 8
+  LT_AT_TRANSFORM_POINTER_MODE = 8,
+
+  LT_AT_MOST_WORKSPACE = 8,
+  LT_AT_A_ALIGNMENT = 20
 };
 
 // Append only: the places in these tables travel.
@@ -176,9 +179,15 @@ static const struct lt_attribute lt_transform_attributes[] = {
     {3, 4, 16, 0, 0},
 };
 static const struct lt_attribute lt_preference_attributes[] = {
-    {0, 4, 4, 0, 0},    {1, 8, 8, 0, 0},    {3, 4, 16, 0, 7},
-    {5, 4, 20, 0, 256}, {6, 4, 24, 0, 256}, {7, 4, 28, 0, 256},
-    {8, 4, 32, 0, 256}, {9, 4, 36, 0, 0},   {12, 8, 40, 0, -1},
+    {0, 4, 4, 0, 0},
+    {1, 8, LT_AT_MOST_WORKSPACE, 0, 0},
+    {3, 4, 16, 0, 7},
+    {5, 4, LT_AT_A_ALIGNMENT, 0, 256},
+    {6, 4, LT_AT_A_ALIGNMENT + 4, 0, 256},
+    {7, 4, LT_AT_A_ALIGNMENT + 8, 0, 256},
+    {8, 4, LT_AT_A_ALIGNMENT + 12, 0, 256},
+    {9, 4, 36, 0, 0},
+    {12, 8, 40, 0, -1},
 };
 
 struct lt_table {
