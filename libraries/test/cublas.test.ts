@@ -58,6 +58,45 @@ t.test('what is wrong is answered as the real one does', { skip }, async (t) => 
   t.equal(again.code, 0, 'and the server serves the next one');
 });
 
+t.test('what is not the program’s is refused, and the server goes on', { skip }, async (t) => {
+  const server = await serve(real ?? '', ['--module-memory', '512M']);
+  t.teardown(() => server.stop());
+  const ours = await remoted(program, server.address, withOurs(['foreign']));
+  const said = ours.stdout.trim().split('\n');
+  const answers = said.slice(0, 6).map((line) => line.replace(/.*: CUBLAS_STATUS_/, ''));
+  const none = 'NOT_INITIALIZED';
+  const bad = 'INVALID_VALUE';
+  t.same(answers, [none, none, none, none, bad, bad], ours.stdout + ours.stderr);
+  // A status, and what the work comes to: as they are waited for, and then as they are not.
+  const pairs = said
+    .slice(6, -2)
+    .join('\n')
+    .split(/\n(?! )/);
+  const told = (from: number, to: number) => pairs.slice(from, to).map(outcomeOf);
+  t.same(told(0, 7), Array(7).fill(`${bad} 0`), ours.stdout);
+  t.same(told(7, 8), ['SUCCESS 0'], 'what is right');
+  t.same(told(8, 15), knownToBeWrong, ours.stdout);
+  t.same(told(15, 16), ['SUCCESS 1'], 'a workspace of nobody’s');
+  t.same(said.slice(-2), [
+    'one that is not aligned: CUBLAS_STATUS_INVALID_VALUE',
+    'and then it works: 0',
+  ]);
+  await server.logged(/cublasSaxpy_v2 is refused: it names memory that the session does not have/);
+  const again = await remoted(program, server.address, withOurs(['few']));
+  t.equal(again.code, 0, 'and the server serves the next one');
+});
+
+/** Sizes that no int holds are for the library to judge, and are waited for each time. */
+const knownToBeWrong = [
+  ...['SUCCESS 1', 'SUCCESS 1', 'INVALID_VALUE 0'],
+  ...['SUCCESS 1', 'SUCCESS 1', 'SUCCESS 1', 'SUCCESS 1'],
+];
+
+function outcomeOf(lines: string): string {
+  const [, status, work] = /CUBLAS_STATUS_(\w+)\n +of its work: (\d+)$/.exec(lines) ?? [];
+  return `${status} ${work}`;
+}
+
 t.test('copies and settings are those of the real one', { skip }, async (t) => {
   const server = await serve(real ?? '');
   t.teardown(() => server.stop());

@@ -107,6 +107,18 @@ TEST(a_number_that_is_another_one_as_an_int_is_a_violation) {
   CHECK(w.ended().reason == EndReason::kViolation);
 }
 
+TEST(what_this_machines_library_does_not_have_is_not_supported) {
+  LibraryWorld w;
+  w.guest.map(World::base(), kGranule);
+  CHECK_EQUAL(w.create(w.handle(1)), 0);
+  // Of the functions of its table the fake library has one.
+  CHECK_EQUAL(w.ask(w.handle(1), CUBLAS_cublasDscal_v2, 0, w.numbers(8)), 15);
+  w.post(w.handle(1), CUBLAS_cublasDscal_v2, 0, w.numbers(8));
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_NOT_SUPPORTED);
+  cublas().set_work([](CUstream, int) { return 0; });
+  CHECK_EQUAL(w.ask(w.handle(1), CUBLAS_cublasSscal_v2, 0, w.numbers(8)), 0);
+}
+
 TEST(a_posted_call_may_wait_for_a_function_of_the_guest) {
   LibraryWorld w;
   w.guest.map(World::base(), kGranule);

@@ -5,6 +5,7 @@
 //   all PREFIX   every function of the table whose name begins so, in both pointer modes: a line
 //                for each with its status and a sum over all memory
 //   bad          what is wrong, and what it is answered
+//   foreign      what NVIDIA's own crashes of, or has a kernel end in
 //   copies       vectors and matrices there and back, and what is set of a handle
 //   handles      handles one after the other, and a second one
 //   fork         what a child of the process may do with a handle of its parent's
@@ -31,6 +32,8 @@ int cublasSdot_v2(void *, int, const void *, int, const void *, int, float *);
 int cublasDnrm2_v2(void *, int, const void *, int, double *);
 int cublasSgemm_v2(void *, int, int, int, int, int, const float *, const void *, int, const void *,
                    int, const float *, void *, int);
+int cublasSgemm_v2_64(void *, int, int, int64_t, int64_t, int64_t, const float *, const void *,
+                      int64_t, const void *, int64_t, const float *, void *, int64_t);
 int cublasDgemm_v2(void *, int, int, int, int, int, const double *, const void *, int, const void *,
                    int, const double *, void *, int);
 const char *cublasGetStatusName(int status);
@@ -362,6 +365,62 @@ static void bad(void) {
   printf("and then it works\n");
 }
 
+// What is not this program's is refused: at once as long as calls are waited for, and then as work
+// is that fails on its way.
+static void refused(const char *what, int status) {
+  told(what, status);
+  printf("  of its work: %d\n", (int)cuCtxSynchronize());
+}
+
+static void wrong_calls(CUdeviceptr x) {
+  const float one = 1;
+  const int64_t far = (int64_t)1 << 40;
+  void *const at = on_device(x), *const nowhere = (void *)0x1000;
+  refused("more numbers than there are", cublasSaxpy_v2(handle, 1 << 30, &one, at, 1, at, 1));
+  refused("steps beyond the end", cublasSaxpy_v2(handle, 8, &one, at, 1 << 30, at, 1));
+  refused("sizes without an end",
+          cublasSgemm_v2_64(handle, 0, 0, far, far, far, &one, at, far, at, far, &one, at, far));
+  refused("memory of nobody's", cublasSaxpy_v2(handle, 8, &one, nowhere, 1, at, 1));
+  refused("memory of the host's", cublasSaxpy_v2(handle, 8, &one, &one, 1, at, 1));
+  refused("a matrix of nobody's",
+          cublasSgemm_v2(handle, 0, 0, 4, 4, 4, &one, at, 4, nowhere, 4, &one, at, 4));
+  MUST(cublasSetPointerMode_v2(handle, 1));
+  refused("a scalar of the host's", cublasSaxpy_v2(handle, 8, &one, at, 1, at, 1));
+  MUST(cublasSetPointerMode_v2(handle, 0));
+}
+
+static void foreign(void) {
+  const float one = 1;
+  float result = 0;
+  uint64_t none[32] = {0};
+  void *lt_handle = NULL, *layout = NULL;
+  CUdeviceptr x;
+  MUST(cuMemAlloc_v2(&x, 4096));
+  MUST(cuMemsetD8_v2(x, 0, 4096));
+  void *const at = on_device(x), *const lt = dlopen("libcublasLt.so.13", RTLD_NOW);
+  int (*const lt_create)(void **) = (int (*)(void **))dlsym(lt, "cublasLtCreate");
+  int (*const layout_create)(void **, int, uint64_t, uint64_t, int64_t) =
+      (int (*)(void **, int, uint64_t, uint64_t, int64_t))dlsym(lt, "cublasLtMatrixLayoutCreate");
+  MUST(lt_create(&lt_handle));
+  MUST(layout_create(&layout, 0, 4, 4, 4));
+  told("a handle of nobody's", cublasSaxpy_v2(none, 8, &one, at, 1, at, 1));
+  told("a handle of cuBLASLt's", cublasSaxpy_v2(lt_handle, 8, &one, at, 1, at, 1));
+  told("a descriptor of cuBLASLt's", cublasSaxpy_v2(layout, 8, &one, at, 1, at, 1));
+  told("one of those to end", cublasDestroy_v2(layout));
+  told("no scalar", cublasSaxpy_v2(handle, 8, NULL, at, 1, at, 1));
+  told("nowhere for a result", cublasSdot_v2(handle, 8, at, 1, at, 1, NULL));
+  wrong_calls(x);
+  // From here on nothing of the kind is waited for.
+  refused("what is right", cublasSaxpy_v2(handle, 8, &one, at, 1, at, 1));
+  wrong_calls(x);
+  MUST(cublasSetWorkspace_v2(handle, at, (size_t)1 << 40));
+  refused("a workspace of nobody's", cublasSaxpy_v2(handle, 8, &one, at, 1, at, 1));
+  told("one that is not aligned", cublasSetWorkspace_v2(handle, on_device(x + 8), 64));
+  MUST(cublasSetWorkspace_v2(handle, at, 256));
+  MUST(cublasSdot_v2(handle, 8, at, 1, at, 1, &result));
+  printf("and then it works: %g\n", (double)result);
+}
+
 // ---- copies ------------------------------------------------------------------------------------
 
 // What is set of a handle is what it says.
@@ -603,6 +662,7 @@ int main(int count, char **arguments) {
   if (!strcmp(arguments[1], "first")) first();
   if (!strcmp(arguments[1], "all")) all(count > 2 ? arguments[2] : "cublas");
   if (!strcmp(arguments[1], "bad")) bad();
+  if (!strcmp(arguments[1], "foreign")) foreign();
   if (!strcmp(arguments[1], "handles")) handles();
   if (!strcmp(arguments[1], "copies")) copies();
   if (!strcmp(arguments[1], "fork")) in_child();

@@ -200,11 +200,12 @@ static void descriptors(void) {
   printf(" %d", cublasLtLoggerOpenFile("/dev/null"));
   printf(" %d\n", cublasLtLoggerForceDisable());
   // As many as a program likes.
-  for (int i = 0; i < 1000000; i++) {
-    void *one;
-    MUST(cublasLtMatrixLayoutCreate(&one, R_32F, 1, 1, 1));
-    MUST(cublasLtMatrixLayoutDestroy(one));
-  }
+  enum { MANY = 1000000 };
+  static void *many[MANY];
+  for (int i = 0; i < MANY; i++) MUST(cublasLtMatrixLayoutCreate(&many[i], R_32F, i + 1, 1, i + 1));
+  MUST(cublasLtMatrixLayoutGetAttribute(many[MANY - 1], 2, &rows, sizeof rows, NULL));
+  printf("the last of many: %llu rows\n", (unsigned long long)rows);
+  for (int i = 0; i < MANY; i++) MUST(cublasLtMatrixLayoutDestroy(many[i]));
   size_t capacity;
   for (size_t wanted = 0; wanted < 100; wanted += 33) {
     MUST(cublasLtHeuristicsCacheSetCapacity(wanted));
