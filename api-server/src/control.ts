@@ -195,6 +195,8 @@ export interface Room {
   memoryRule: string;
   /** What the server's devices are: software, nvidia, or library. */
   device: string;
+  /** Whose cuBLAS the function had better call: guest or remote; absent or empty: the server does not say. */
+  libraries?: string;
 }
 
 /** What one session could be given at once: nothing while no process is free for it. */

@@ -25,7 +25,7 @@ import {
   parseShare,
 } from '../options/values.js';
 import { accessTokenEnvironment, accessTokenOf, requireAccessToken } from '../run/access-token.js';
-import { type Asked, probeOf } from '../run/doctor.js';
+import { type Asked, cheaperLibraries, probeOf } from '../run/doctor.js';
 import { whyNotPreloaded } from '../run/program-file.js';
 import { pythonOf, pythonSettings } from '../run/python-client.js';
 import { readStats } from '../run/stats.js';
@@ -122,8 +122,8 @@ export const options = {
   libraries: {
     env: 'OUTBOARD_LIBRARIES',
     value: 'WHERE',
-    help: 'whose cuBLAS the program calls: guest, its own, or remote, that of the server (docs/libraries.md)',
-    parse: parseChoice('guest', 'remote'),
+    help: 'whose cuBLAS the program calls: guest, its own, remote, that of the server, or auto, whichever has cost this --name less (docs/libraries.md)',
+    parse: parseChoice('guest', 'remote', 'auto'),
     fallback: 'guest',
   } satisfies Option<string>,
   log: {
@@ -191,7 +191,11 @@ ${optionsHelp(options)}
     const stats = values.stats ? statsFile(values['stats-file']) : null;
     const notices = noticesFolder();
     try {
-      const outer = librariesEnvironment(values.build, process.env, values.libraries);
+      // Who gives up on a busy server too early runs without what it would say.
+      const patience = { connectSeconds: 5, waitSeconds: 0 };
+      const knownBy = { ...process.env, ...accessTokenEnvironment(own), ...tlsEnvironment(values) };
+      const libraries = await chosenLibraries(values, () => askedBy(values, knownBy, patience));
+      const outer = librariesEnvironment(values.build, process.env, libraries);
       const env = guestEnvironment(values.build, outer, {
         OUTBOARD_SERVER: values.server,
         OUTBOARD_TOKEN_FILE: values['token-file'] ?? undefined,
@@ -213,12 +217,9 @@ ${optionsHelp(options)}
       if (problem !== null && !quiet) say(problem);
       const python = pythonOf(program, env);
       if (python) {
-        // Who gives up on a busy server too early runs without what Python has to be told.
-        const asked = () => askedBy(values, env, { connectSeconds: 5, waitSeconds: 0 });
-        Object.assign(
-          env,
-          await pythonSettings(python, env, values.build, asked, values.libraries === 'remote'),
-        );
+        const asked = () => askedBy(values, env, patience);
+        const remote = libraries === 'remote';
+        Object.assign(env, await pythonSettings(python, env, values.build, asked, remote));
       }
       const code = await runProgram(program, rest, env);
       const refused = notices.kept('memory');
@@ -235,6 +236,23 @@ ${optionsHelp(options)}
     }
   },
 };
+
+/**
+ * Whose cuBLAS it is to be. For `auto` the server says which has cost the function less; nobody but its name says which
+ * function that is, as what is run may be a script that runs another.
+ */
+async function chosenLibraries(
+  { libraries, name }: Pick<Values<typeof options>, 'libraries' | 'name'>,
+  asked: () => Asked,
+): Promise<string> {
+  if (libraries !== 'auto') return libraries;
+  if (name === null)
+    throw new UsageError('--libraries=auto goes by what a function has cost: name it with --name');
+  // If something is wrong with what is asked for, the guest library says so.
+  return Promise.resolve()
+    .then(() => cheaperLibraries({ ...asked(), name }))
+    .catch(() => 'guest');
+}
 
 /** Of what the program knows the server by, and the server it. */
 export function tlsEnvironment(values: Pick<Values<typeof options>, 'ca' | 'cert' | 'key'>) {

@@ -13,6 +13,7 @@ import {
   decodeAnswer,
   encodeHello,
   type Refusal,
+  type Room,
   wire,
 } from '../../../api-server/src/control.js';
 import { version } from '../../../api-server/src/version.js';
@@ -44,6 +45,8 @@ export interface Asked {
   shareRequest: number;
   shareLimit: number;
   sessionClass: string;
+  /** Of the function; absent: none. */
+  name?: string;
   connectSeconds: number;
   /** How long the first session may wait for a GPU. */
   waitSeconds: number;
@@ -84,12 +87,21 @@ export async function reportOf(
   return { answer, server: reached?.server ?? '' };
 }
 
-/** software, nvidia or library; null: the server has not said it. */
-export async function deviceKind(asked: Asked): Promise<string | null> {
+async function roomOf(asked: Asked): Promise<Room | null> {
   const nobody = () => {};
   const reached = await reach(asked, nobody);
   const report = reached && (await ask(reached, asked, nobody));
-  return report?.room?.device || null;
+  return report?.room ?? null;
+}
+
+/** software, nvidia or library; null: the server has not said it. */
+export async function deviceKind(asked: Asked): Promise<string | null> {
+  return (await roomOf(asked))?.device || null;
+}
+
+/** Whose cuBLAS the function has cost less with: guest or remote; guest, too, where the server does not say. */
+export async function cheaperLibraries(asked: Asked): Promise<'guest' | 'remote'> {
+  return (await roomOf(asked))?.libraries === 'remote' ? 'remote' : 'guest';
 }
 
 function step(name: Step['name'], ok: boolean, text: string, rest: Partial<Step> = {}): Step {
@@ -198,6 +210,7 @@ async function ask({ socket, server }: Reached, asked: Asked, tell: Tell) {
       shareRequest: asked.shareRequest,
       shareLimit: asked.shareLimit,
       sessionClass: asked.sessionClass,
+      name: asked.name ?? '',
       token: asked.accessToken,
       windowSize: 1n,
       query: { session: 0n, shown: [], room: true },

@@ -19,6 +19,7 @@ import { Sensors } from '../devices/sensors.js';
 import { admit, allowedTo, usageOf } from '../queue/admission.js';
 import type { Session } from '../sessions/session.js';
 import type { Turns } from '../sessions/turns.js';
+import type { LibraryCosts } from '../slots/library-costs.js';
 import type { Pool } from '../slots/pool.js';
 import type { Tenant } from '../tenants/tenants.js';
 
@@ -30,6 +31,8 @@ export interface QueriedServer {
     readonly queueMax: number;
     readonly memoryRule: MemoryRule;
     readonly driver: Pick<Driver, 'kind'>;
+    /** Of cuBLAS for sessions; null or absent: there is none. */
+    readonly libraries?: string | null;
   };
   /** Null: new sessions are taken. */
   readonly closed: string | null;
@@ -37,6 +40,7 @@ export interface QueriedServer {
   readonly pool: Pick<Pool, 'devices'>;
   readonly turns: Pick<Turns, 'allowedNow' | 'leftFor' | 'positionOf'>;
   readonly sessions: ReadonlyMap<unknown, Session>;
+  readonly running: { readonly libraryCosts: Pick<LibraryCosts, 'advise'> };
   view(session: Session): SessionView;
 }
 
@@ -120,7 +124,14 @@ export class DeviceQueries {
       devices: room,
       memoryRule: formatMemoryRule(options.memoryRule),
       device: options.driver.kind,
+      libraries: this.#libraries(tenant?.name ?? '', hello.name),
     };
+  }
+
+  /** For `outboard run --libraries=auto`. */
+  #libraries(tenant: string, name: string): string {
+    const { options, running } = this.#server;
+    return options.libraries && name ? running.libraryCosts.advise({ tenant, name }) : 'guest';
   }
 
   /** For operators. */

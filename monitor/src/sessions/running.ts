@@ -20,6 +20,7 @@ import type { Waiting } from '../queue/waiting.js';
 import type { Quota } from '../quota/quota.js';
 import type { CacheFolder } from '../slots/cache-folder.js';
 import { LearntCalls } from '../slots/learnt-calls.js';
+import { LibraryCosts } from '../slots/library-costs.js';
 import type { Pool } from '../slots/pool.js';
 import type { Slot } from '../slots/slot.js';
 import { type ProgramGpu, UsualModules } from '../slots/usual-modules.js';
@@ -65,6 +66,8 @@ export class Running {
   readonly #waiting: Waiting;
   readonly #usual = new UsualModules();
   readonly #learnt = new LearntCalls();
+  /** What calls of cuBLAS have cost. */
+  readonly libraryCosts = new LibraryCosts();
   /** Moves sessions from one process to another. */
   readonly mover: Mover;
 
@@ -332,9 +335,18 @@ export class Running {
       );
       this.#usual.learn(programOf(session), end.modules);
       this.#learnt.learn(programOf(session), end.learnt);
+      this.#learnLibraryCost(session, end, counters);
       this.#over(session, reason, withKernelNames(message));
     }
     this.#free(slot);
+  }
+
+  /** Of a whole session that did some work; of several GPUs the first one stands for all. */
+  #learnLibraryCost(session: Session, { reason, learnt }: SessionEnd, counters: Counters) {
+    const { launches = 0n, roundTrips = 0n, bytesIn = 0n, bytesOut = 0n } = counters;
+    if (reason !== 'closed' || session.ordinal > 0 || session.moves > 0 || !launches) return;
+    const way = learnt.length > 0 ? 'remote' : 'guest';
+    this.libraryCosts.learn(programOf(session), way, { roundTrips, bytes: bytesIn + bytesOut });
   }
 
   /** It is in another process now, which has been told to begin. */

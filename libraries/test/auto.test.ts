@@ -1,0 +1,48 @@
+// `outboard run --libraries=auto`: both ways are tried, then the one is taken that has cost the function less.
+import { spawn } from 'node:child_process';
+import path from 'node:path';
+import t from 'tap';
+import { readStats } from '../../monitor/src/run/stats.js';
+import { outboard } from '../../monitor/test/support/serving.js';
+import { outcome, testProgram } from '../../test/support/program.js';
+import { real, serve, skip, withReal } from './support.js';
+
+const { args, env } = withReal([testProgram('cublas-calls'), 'few']);
+const run = (...options: string[]) => {
+  const words = [outboard, 'run', '--libraries=auto', ...options, '--', ...args];
+  return outcome(spawn(process.execPath, words, { env: { ...process.env, ...env } }));
+};
+
+t.test('both ways, then the one that cost less', { skip }, async (t) => {
+  const server = await serve(real ?? '');
+  t.teardown(() => server.stop());
+  const ways: string[] = [];
+  for (let i = 0; i < 3; i++) {
+    const file = path.join(t.testdir(), 'stats');
+    const options = ['--server', server.address, '--name', 'calls', '--stats-file', file];
+    const { code, stdout, stderr } = await run(...options);
+    t.equal(stdout, 'all as the processor has it\n', stderr + server.log());
+    t.equal(code, 0);
+    // Its own library brings its code along.
+    ways.push(readStats(file).imageBytes > 0 ? 'guest' : 'remote');
+    await server.rested();
+  }
+  t.same(ways, ['guest', 'remote', 'remote']);
+});
+
+t.test('a server without cuBLAS has them call their own', { skip }, async (t) => {
+  const server = await serve('none');
+  t.teardown(() => server.stop());
+  for (let i = 0; i < 2; i++) {
+    const { code, stdout, stderr } = await run('--server', server.address, '--name', 'calls');
+    t.equal(stdout, 'all as the processor has it\n', stderr + server.log());
+    t.equal(code, 0);
+    await server.rested();
+  }
+});
+
+t.test('a function has to be named', async (t) => {
+  const { code, stderr } = await run('--server', '127.0.0.1:1');
+  t.equal(code, 2, stderr);
+  t.match(stderr, /--libraries=auto goes by what a function has cost: name it with --name/);
+});
