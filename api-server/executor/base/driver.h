@@ -1,7 +1,7 @@
 // The device, reached through a driver library and nothing else: a table of its entry points, each
 // with its reason in docs/driver-symbols.md. Those that start work on the device are apart: only
-// the gate gives them out (gate.h), and only the scrubber, and who moves a session, have some of
-// their own.
+// the gate gives them out (gate.h), and only the scrubber, the porter of pages, and who moves a
+// session, have some of their own.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ class WorkDriver {
   friend class Gate;
   friend class Holds;
   friend class MoveArea;
+  friend class PagePorter;
   friend class Scrubber;
   WorkCalls calls_;
 };

@@ -140,6 +140,7 @@ std::shared_ptr<Device> Device::open(const DeviceOptions &options) {
   device->download_chunks_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
   device->detour_holds_ = std::make_unique<DetourHolds>(device->driver_);
   device->hold_words_ = std::make_unique<HoldWords>(device->driver_);
+  device->page_porter_ = PagePorter::open(device->driver_);
   if (options.libraries) {
     device->cublas_ = Cublas::open(*options.libraries);
     device->warm_cublas();
@@ -239,6 +240,7 @@ Device::~Device() {
   upload_chunks_.reset();
   download_chunks_.reset();
   detour_holds_.reset();
+  page_porter_.reset();
   hold_words_.reset();
   if (scrubber_) scrubber_->release();
   if (scrubber_stream_) driver_.cuStreamDestroy_v2(scrubber_stream_);

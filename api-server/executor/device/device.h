@@ -13,6 +13,7 @@
 
 #include "base/driver.h"
 #include "copies/detour_holds.h"
+#include "copies/page_porter.h"
 #include "copies/staging.h"
 #include "copies/upload_store.h"
 #include "gate/hold_words.h"
@@ -113,6 +114,8 @@ class Device {
   Staging &upload_chunks() { return *upload_chunks_; }
   Staging &download_chunks() { return *download_chunks_; }
   DetourHolds &detour_holds() { return *detour_holds_; }
+  // May be null.
+  PagePorter *page_porter() { return page_porter_.get(); }
   // By which the gate holds streams.
   HoldWords &hold_words() { return *hold_words_; }
   ModuleStore &modules() { return modules_; }
@@ -192,6 +195,7 @@ class Device {
   std::unique_ptr<Staging> upload_chunks_;
   std::unique_ptr<Staging> download_chunks_;
   std::unique_ptr<DetourHolds> detour_holds_;
+  std::unique_ptr<PagePorter> page_porter_;
   std::unique_ptr<HoldWords> hold_words_;
   uint64_t image_bytes_ = 0;
   ModuleStore modules_;

@@ -1,6 +1,6 @@
-// Overwrites memory that is given back, on a stream of its own. This is the only work on the device
-// that does not pass the gate, as it is not the guest's. Each call queues its work and returns the
-// driver's result; `wait` waits for it.
+// Overwrites memory that is given back, on a stream of its own. It does not pass the gate, as it is
+// not the guest's: nothing else does so but page porters (page_porter.h) and moves. Each call
+// queues its work and returns the driver's result; `wait` waits for it.
 #pragma once
 
 #include <algorithm>

@@ -1,0 +1,198 @@
+// The kernel that carries pages past the driver, on the software device.
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/driver.h"
+#include "check.h"
+#include "copies/page_porter.h"
+
+using namespace outboard;
+
+namespace {
+
+struct Machine {
+  explicit Machine(const char *traits = "") : driver(open(traits)) {
+    CHECK_EQUAL(driver.cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+    CHECK_EQUAL(driver.cuCtxSetCurrent(context), CUDA_SUCCESS);
+    porter = PagePorter::open(driver);
+    CHECK(porter != nullptr);
+    porter->begin();
+    CHECK_EQUAL(driver.cuMemAlloc_v2(&memory, kBytes), CUDA_SUCCESS);
+  }
+  ~Machine() {
+    porter->release_all();
+    CHECK_EQUAL(driver.cuCtxSynchronize(), CUDA_SUCCESS);
+    CHECK_EQUAL(porter->rest(), CUDA_SUCCESS);
+    porter.reset();
+    driver.cuMemFree_v2(memory);
+    driver.cuDevicePrimaryCtxRelease_v2(0);
+  }
+
+  static Driver open(const char *traits) {
+    if (access(SOFTWARE_DEVICE, F_OK) != 0) {
+      printf("skipped: there is no %s\n", SOFTWARE_DEVICE);
+      _Exit(77);
+    }
+    setenv("SOFTWARE_DEVICE_TRAITS", traits, 1);
+    return Driver::open(SOFTWARE_DEVICE);
+  }
+  uint64_t area(unsigned which, uint64_t at = 0) {
+    return reinterpret_cast<uint64_t>(porter->area(which) + at);
+  }
+  bool carry(uint64_t from, uint64_t to, uint64_t size) {
+    const PagePorter::Order order{from, to, size};
+    return porter->carry({&order, 1});
+  }
+  void fill(unsigned which, uint64_t size, uint8_t seed) {
+    for (uint64_t i = 0; i < size; i++)
+      porter->area(which)[i] = static_cast<uint8_t>(seed + i * 7 + i / 251);
+  }
+
+  static constexpr uint64_t kBytes = 2 << 20;
+  const Driver driver;
+  CUcontext context = nullptr;
+  CUdeviceptr memory = 0;
+  std::unique_ptr<PagePorter> porter;
+};
+
+}  // namespace
+
+TEST(bytes_go_both_ways) {
+  Machine m;
+  CHECK(m.porter->stand_by(0));
+  m.fill(0, PagePorter::kArea, 3);
+  CHECK(m.carry(m.area(0), m.memory + 64, PagePorter::kArea));
+  CHECK(m.carry(m.memory + 64, m.area(1), PagePorter::kArea));
+  CHECK(memcmp(m.porter->area(0), m.porter->area(1), PagePorter::kArea) == 0);
+  // Of any size and alignment, and nothing beside them.
+  std::vector<PagePorter::Order> there, back;
+  m.fill(0, PagePorter::kArea, 9);
+  std::vector<uint8_t> wanted(m.porter->area(1), m.porter->area(1) + PagePorter::kArea);
+  uint64_t at = 0;
+  for (uint64_t i = 0; i < PagePorter::kMostOrders; i++) {
+    const uint64_t size = 1 + i * i % 1500, to = at + i % 5;
+    there.push_back({m.area(0, at), m.memory + 64 + to, size});
+    memcpy(wanted.data() + to, m.porter->area(0) + at, size);
+    at += size + 8;
+  }
+  CHECK(m.porter->carry(there));
+  CHECK(m.carry(m.memory + 64, m.area(1), PagePorter::kArea));
+  CHECK(memcmp(wanted.data(), m.porter->area(1), PagePorter::kArea) == 0);
+  m.porter->release_one();
+}
+
+TEST(nobody_carries_who_does_not_stand_by) {
+  Machine m;
+  m.fill(0, 64, 1);
+  CHECK(!m.carry(m.area(0), m.memory, 64));
+  CHECK(m.porter->stand_by(0));
+  CHECK(m.carry(m.area(0), m.memory, 64));
+  m.porter->release_one();
+  m.fill(0, 64, 2);
+  CHECK(!m.carry(m.area(0), m.memory, 64));
+  // What could not be carried is not carried later.
+  CHECK(m.porter->stand_by(0));
+  CHECK(m.carry(m.memory, m.area(1), 64));
+  m.fill(0, 64, 1);
+  CHECK(memcmp(m.porter->area(0), m.porter->area(1), 64) == 0);
+  m.porter->release_one();
+}
+
+TEST(each_return_lets_one_go) {
+  Machine m;
+  for (int i = 0; i < 3; i++) CHECK(m.porter->stand_by(0));
+  for (uint8_t i = 0; i < 3; i++) {
+    m.fill(0, 4096, i);
+    CHECK(m.carry(m.area(0), m.memory, 4096));
+    CHECK(m.carry(m.memory, m.area(1), 4096));
+    CHECK(memcmp(m.porter->area(0), m.porter->area(1), 4096) == 0);
+    m.porter->release_one();
+  }
+  CHECK_EQUAL(m.driver.cuCtxSynchronize(), CUDA_SUCCESS);
+  CHECK(!m.carry(m.area(0), m.memory, 4096));
+}
+
+TEST(a_stream_takes_so_many) {
+  Machine m;
+  for (int i = 0; i < 4; i++) CHECK(m.porter->stand_by(8));
+  CHECK(!m.porter->stand_by(8));
+  m.porter->release_one();
+  while (!m.porter->stand_by(8)) std::this_thread::yield();
+  m.porter->release_all();
+  // From then on nobody waits.
+  CHECK_EQUAL(m.driver.cuCtxSynchronize(), CUDA_SUCCESS);
+  CHECK(m.porter->stand_by(8));
+  CHECK_EQUAL(m.driver.cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+// A stream is held, a load waits for it, and nobody may start anything.
+TEST(bytes_are_carried_while_code_is_loaded) {
+  Machine m("lazy-loading=locking");
+  CUstream held;
+  CHECK_EQUAL(m.driver.cuStreamCreateWithPriority(&held, CU_STREAM_NON_BLOCKING, 0), CUDA_SUCCESS);
+  static std::atomic<bool> returned;
+  returned = false;
+  CHECK(m.porter->stand_by(0));
+  CHECK_EQUAL(m.driver.cuLaunchHostFunc(
+                  held, [](void *) { returned.wait(false); }, nullptr),
+              CUDA_SUCCESS);
+  // An event is work, too: who cannot record one knows that the load has begun.
+  std::atomic<int> recorded{0};
+  std::atomic<bool> enough{false};
+  std::thread records([&] {
+    m.driver.cuCtxSetCurrent(m.context);
+    CUevent event;
+    CUstream stream;
+    CHECK_EQUAL(m.driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    CHECK_EQUAL(m.driver.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0),
+                CUDA_SUCCESS);
+    while (!enough) {
+      m.driver.cuEventRecord(event, stream);
+      ++recorded;
+    }
+    m.driver.cuEventDestroy_v2(event);
+    m.driver.cuStreamDestroy_v2(stream);
+  });
+  while (recorded == 0) std::this_thread::yield();
+  static const char text[] =
+      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+  std::atomic<bool> loaded{false};
+  std::thread load([&] {
+    m.driver.cuCtxSetCurrent(m.context);
+    CUlibrary library;
+    CUkernel kernel;
+    CUfunction function;
+    CHECK_EQUAL(
+        m.driver.cuLibraryLoadData(&library, text, nullptr, nullptr, 0, nullptr, nullptr, 0),
+        CUDA_SUCCESS);
+    CHECK_EQUAL(m.driver.cuLibraryGetKernel(&kernel, library, "nothing"), CUDA_SUCCESS);
+    CHECK_EQUAL(m.driver.cuKernelGetFunction(&function, kernel), CUDA_SUCCESS);
+    int registers = 0;
+    m.driver.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
+    loaded = true;
+  });
+  for (int seen = -1, same = 0; same < 20;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    same = recorded == seen ? same + 1 : 0;
+    seen = recorded;
+  }
+  m.fill(0, 100'000, 5);
+  CHECK(m.carry(m.area(0), m.memory, 100'000));
+  CHECK(m.carry(m.memory, m.area(1), 100'000));
+  CHECK(memcmp(m.porter->area(0), m.porter->area(1), 100'000) == 0);
+  CHECK(!loaded);
+  m.porter->release_one();
+  returned = true;
+  returned.notify_all();
+  load.join();
+  enough = true;
+  records.join();
+  CHECK(loaded);
+  m.driver.cuStreamDestroy_v2(held);
+}
