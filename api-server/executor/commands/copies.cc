@@ -43,6 +43,7 @@ void handle_LateUpload(Session &s, const wire_LateUpload &q, Starts<Work::kCopy>
   if (!s.objects().find(q.stream, &stream)) return refused(CUDA_ERROR_INVALID_HANDLE);
   LateAreas::Area *const area = s.late_areas().take(q.length);
   const std::span<uint8_t> bytes = area ? std::span(area->data, q.length) : std::span<uint8_t>();
+  s.pages().mark();
   const CUresult called = s.host_functions().call_late(stream, q.function, bytes);
   if (called != CUDA_SUCCESS) {
     if (area) s.late_areas().give(area);
@@ -152,6 +153,11 @@ void handle_PagesFetch(Session &s, const wire_PagesFetch &q, Starts<Work::kCopy>
   }
   if (!s.reachable(q.address, q.length))
     return s.answers().send(asked.request, CUDA_ERROR_INVALID_VALUE);
+  // A function's, which the copy would keep waiting if code were loaded from now on.
+  if (!q.wait && s.host_functions().pending() &&
+      s.carry([&](CarriedPages &pages) { return pages.fetch(q); })) {
+    return count_alone(s.count().downloads);
+  }
   const Stream stream{s.pages().stream(), false};
   if (!stream.object) return s.answers().send(asked.request, CUDA_ERROR_OUT_OF_MEMORY);
   if (q.wait == 0 || (!s.transfers().pending() && s.objects().done())) {

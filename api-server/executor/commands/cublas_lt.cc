@@ -52,6 +52,7 @@ void ask_cublas_lt(Session &s, const wire_LibraryAsk &q, std::span<const uint8_t
   if (!arguments.starts()) {
     // It may load code, as for what a heuristic looks at.
     const std::vector<uint8_t> asked(bytes.begin(), bytes.end());
+    const Session::Keeps keeps(s);
     s.hand_over();
     LtAnswer results;
     if (void *handle = libraries.lt_handle(&status)) {
@@ -65,6 +66,7 @@ void ask_cublas_lt(Session &s, const wire_LibraryAsk &q, std::span<const uint8_t
   KernelCost *const cost = libraries.cost_of(arguments);
   s.objects().pin(stream.object);
   Gate::Pass pass = work.launch_apart(stream.object, *cost, 1);
+  const Session::Keeps keeps(s);
   s.hand_over();
   if (void *handle = libraries.lt_handle(&status))
     status = lt.start(pass, handle, arguments, libraries.algos(), stream.object);

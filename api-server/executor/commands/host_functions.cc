@@ -10,6 +10,7 @@ void handle_HostFunction(Session &s, const wire_HostFunction &q) {
   const auto posted = [&](CUresult result) { s.posted(WIRE_HostFunction, result); };
   CUstream stream;
   if (q.kind > WIRE_FUNCTION_STEP) return posted(CUDA_ERROR_INVALID_VALUE);
+  s.pages().mark();
   const CUresult result =
       s.objects().find(q.stream, &stream)
           ? s.host_functions().call(stream, q.function, static_cast<wire_function>(q.kind))

@@ -88,6 +88,7 @@ void create(Session &s, const wire_LibraryAsk &q) {
   libraries.keep(number, handle);
   if (!libraries.cublas()) return answer(s, request, kCublasNotInitialized);
   handle->busy = true;
+  const Session::Keeps keeps(s);
   const int status = s.take_cublas_handle(handle.get(), s.hand_over());
   handle->busy = false;
   answer(s, request, status);
@@ -125,6 +126,7 @@ void handle_LibraryAsk(Session &s, const wire_LibraryAsk &q, std::span<const uin
   KernelCost *const cost = s.libraries().cost_of(function, arguments);
   s.objects().pin(stream.object);
   Gate::Pass pass = work.launch_apart(stream.object, *cost, 1);
+  const Session::Keeps keeps(s);
   s.hand_over();
   int status = prepare(*cublas, *handle, stream.object, mode);
   if (status == kCublasSuccess) {

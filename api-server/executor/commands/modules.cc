@@ -32,6 +32,7 @@ void find_and_load(Session &s, Loading loading) {
   // Others may be loading, and each has its image meanwhile.
   ImageRoom::Taken room(s.image_room(), loading.total, false);
   if (!room.there()) return answer_no_room(s, loading);
+  const Session::Keeps keeps(s);
   s.hand_over();
   if (!search.settle()) return;
   if (!search.image()) return want(s, loading);

@@ -7,16 +7,16 @@
 #include <utility>
 
 #include "dispatch.h"
-#include "page_hash.h"
 #include "session/session.h"
 
 namespace outboard {
 
 namespace {
 
-// Several short runs: their bytes one after the other, and then their table.
+// Several short runs: their bytes one after the other, and then their table. With `left`, only
+// these.
 CUresult copy_runs(Session &s, const Gate::Pass &pass, const wire_PagesUpload &q,
-                   const uint8_t *payload) {
+                   const uint8_t *payload, std::span<const uint32_t> left) {
   const uint64_t table = q.length - q.runs * sizeof(wire_page_run);
   uint64_t at = 0;
   for (uint64_t i = 0; i < q.runs; i++) {
@@ -25,8 +25,10 @@ CUresult copy_runs(Session &s, const Gate::Pass &pass, const wire_PagesUpload &q
     if (run.size > table - at || !s.reachable(run.address, run.size)) {
       return CUDA_ERROR_INVALID_VALUE;
     }
+    const bool wanted = left.empty() || std::ranges::binary_search(left, i);
     const CUresult result =
-        pass->cuMemcpyHtoDAsync_v2(run.address, payload + at, run.size, s.pages().stream());
+        wanted ? pass->cuMemcpyHtoDAsync_v2(run.address, payload + at, run.size, s.pages().stream())
+               : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS) return result;
     at += run.size;
   }
@@ -38,20 +40,35 @@ CUresult copy_runs(Session &s, const Gate::Pass &pass, const wire_PagesUpload &q
 void handle_PagesUpload(Session &s, const wire_PagesUpload &in_place, Starts<Work::kCopy> work) {
   const wire_PagesUpload q = in_place;  // receiving the payload overwrites the frame
   const auto posted = [&](CUresult result) { s.posted(WIRE_PagesUpload, result); };
+  // Of one that was carried before its turn: what is left.
+  std::vector<uint32_t> left = s.left_of_pages();
   if (q.length == 0 || q.runs > q.length / sizeof(wire_page_run) ||
       (q.runs == 0 && !s.reachable(q.address, q.length))) {
     return posted(CUDA_ERROR_INVALID_VALUE);
   }
   const CUstream stream = s.pages().stream();
   if (!stream) return posted(CUDA_ERROR_OUT_OF_MEMORY);
-  uint8_t *staged = s.upload_staging().place(q.length, stream);
-  if (!s.payload(staged, q.length)) return;
-  count_alone(s.count().uploads);
+  uint8_t *staged = nullptr;
+  if (left.empty() && s.may_be_kept_waiting() && q.length <= PagePorter::kArea) {
+    uint8_t *const carried = s.carried_pages().payload();
+    if (!s.payload(carried, q.length)) return;
+    count_alone(s.count().uploads);
+    if (s.carried_pages().upload(q, &left)) {
+      return posted(left.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    }
+    staged = s.upload_staging().place(q.length, stream);
+    memcpy(staged, carried, q.length);
+  } else {
+    staged = s.upload_staging().place(q.length, stream);
+    if (!s.payload(staged, q.length)) return;
+    count_alone(s.count().uploads);
+  }
   Gate::Pass pass = work.move(stream, q.length);
-  const CUresult result = q.runs ? copy_runs(s, pass, q, staged)
+  const CUresult result = q.runs ? copy_runs(s, pass, q, staged, left)
                                  : pass->cuMemcpyHtoDAsync_v2(q.address, staged, q.length, stream);
   s.upload_staging().copied();
   const CUresult marked = s.pages().sent();
+  if (s.host_functions().pending()) s.pages().mark();
   posted(pass.started(result == CUDA_SUCCESS ? marked : result));
 }
 
@@ -121,35 +138,6 @@ class Reading {
   CUresult result_ = CUDA_SUCCESS;
 };
 
-// Which pages of [address, address + length) differ from what the guest has; without hashes, all.
-class Differences {
- public:
-  Differences(uint64_t address, uint64_t length, std::span<const uint8_t> hashes)
-      : address_(address), length_(length), all_(hashes.empty()) {
-    memcpy(known_, hashes.data(), hashes.size());  // the frame does not stay where it is
-  }
-
-  // Calls visit(page, begin, end) for each, in bytes from the first.
-  template <class Visit>
-  void each(const uint8_t *data, Visit visit) const {
-    for (uint64_t i = 0, at = 0; at < length_; i++) {
-      const uint64_t end = std::min(length_, (i + 1) * WIRE_PAGE - address_ % WIRE_PAGE);
-      if (all_ || wire_page_hash(data + at, end - at) != known_[i]) visit(i, at, end);
-      at = end;
-    }
-  }
-  bool any(const uint8_t *data) const {
-    bool some = false;
-    each(data, [&](uint64_t, uint64_t, uint64_t) { some = true; });
-    return some;
-  }
-
- private:
-  const uint64_t address_, length_;
-  const bool all_;
-  uint64_t known_[WIRE_PAGES_MAX];
-};
-
 }  // namespace
 
 // Pages are sent as the device has them at this moment: nobody waits for work, and whether there is
@@ -158,11 +146,12 @@ void handle_PagesChanged(Session &s, const wire_PagesChanged &q, std::span<const
                          Starts<Work::kCopy> work) {
   const uint64_t request = q.request.request;
   const uint64_t address = q.address, length = q.length;
-  const uint64_t pages = (address % WIRE_PAGE + length + WIRE_PAGE - 1) / WIRE_PAGE;
-  if (length == 0 || length > Chunk::kSize || pages > WIRE_PAGES_MAX ||
-      !s.reachable(address, length) ||
-      (!hashes.empty() && hashes.size() != pages * sizeof(uint64_t))) {
+  if (!Differences::can_tell(address, length, hashes) || !s.reachable(address, length)) {
     return s.answers().send(request, CUDA_ERROR_INVALID_VALUE);
+  }
+  if (s.may_be_kept_waiting() &&
+      s.carry([&](CarriedPages &pages) { return pages.changed(q, hashes); })) {
+    return count_alone(s.count().downloads);
   }
   const Differences differences(address, length, hashes);
   const CUstream stream = s.pages().stream();
@@ -176,30 +165,16 @@ void handle_PagesChanged(Session &s, const wire_PagesChanged &q, std::span<const
   }
   count_alone(s.count().downloads);
   const Gate::Pass pass = work.move(stream, length);
+  const Session::ReadsPages reads(s);
   Reading reading(s, pass, address, length);
   s.hand_over();
   CUresult result = reading.finish();
   if (result == CUDA_SUCCESS && !settled && differences.any(reading.data())) {
     result = reading.steady();
   }
+  if (result == CUDA_SUCCESS)
+    return differences.tell(s.answers(), request, reading.data(), settled);
   wire_PagesChanged_reply reply{};
-  if (result == CUDA_SUCCESS) {
-    uint64_t *const changed[] = {&reply.changed0, &reply.changed1, &reply.changed2,
-                                 &reply.changed3};
-    uint64_t run = 0, run_end = 0;  // bytes that are to be sent
-    const auto send = [&] {
-      if (run_end > run) s.answers().data(request, run, reading.data() + run, run_end - run);
-    };
-    differences.each(reading.data(), [&](uint64_t page, uint64_t begin, uint64_t end) {
-      *changed[page / 64] |= uint64_t{1} << page % 64;
-      if (run_end != begin) {
-        send();
-        run = begin;
-      }
-      run_end = end;
-    });
-    send();
-  }
   reply.settled = settled;
   s.answers().send(request, result, &reply.reply, sizeof reply);
 }

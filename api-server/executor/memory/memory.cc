@@ -74,7 +74,9 @@ CUresult Memory::map(uint64_t address, uint64_t size, bool pinned) {
     driver_.cuMemRelease(memory);
     return result;
   }
+  std::unique_lock lock(ranges_mutex_);
   Range &range = ranges_[address] = {size, memory, false};
+  lock.unlock();
   range.lendable = lendable;
   range.pinned = pinned;
   mapped_ += counting;
@@ -169,7 +171,7 @@ CUresult Memory::unmap(uint64_t address) {
   withdraw(&range);
   if (range.lendable) --lendable_count_;
   if (range.shareable) --shareable_count_;
-  ranges_.erase(found);
+  forget(found);
   last_size_ = last_start_ = 0;
   if (range.pinned) {
     mapped_ -= counted(pinned_) - counted(pinned_ - range.size);
@@ -304,7 +306,7 @@ CUresult Memory::release(bool everything) {
   for (auto at = ranges_.begin(); at != ranges_.end();) {
     const auto [address, range] = *at++;  // what is visited may be erased
     if (range.global) {
-      ranges_.erase(address);
+      forget(ranges_.find(address));
     } else if (!range.placed) {
       if (!range.borrowed) keep_first(result, unmap(address));
     } else if (everything) {
@@ -327,6 +329,26 @@ CUresult Memory::release(bool everything) {
   // What others do not give back cannot be overwritten.
   if (everything && !retired_.empty()) keep_first(result, CUDA_ERROR_ILLEGAL_STATE);
   return result;
+}
+
+std::map<uint64_t, Memory::Range>::iterator Memory::forget(
+    std::map<uint64_t, Range>::iterator range) {
+  std::lock_guard lock(ranges_mutex_);
+  return ranges_.erase(range);
+}
+
+bool Memory::holds(uint64_t address, uint64_t size) const {
+  std::lock_guard lock(ranges_mutex_);
+  auto next = ranges_.upper_bound(address);
+  if (next == ranges_.begin()) return false;
+  auto at = std::prev(next);
+  for (uint64_t from = address; from - address < size; ++at) {
+    if (at == ranges_.end() || at->first > from || from - at->first >= at->second.size)
+      return false;
+    if (at->second.placed || at->second.borrowed) return false;
+    from = at->first + at->second.size;
+  }
+  return true;
 }
 
 bool Memory::find(uint64_t address, uint64_t size) {
@@ -355,6 +377,7 @@ bool Memory::add_global(uint64_t address, uint64_t size) {
     const auto &[start, range] = *std::prev(next);
     if (address - start < range.size) return false;
   }
+  std::lock_guard lock(ranges_mutex_);
   ranges_[address] = {size, 0, true};
   return true;
 }
@@ -362,7 +385,7 @@ bool Memory::add_global(uint64_t address, uint64_t size) {
 void Memory::remove_global(uint64_t address) {
   auto found = ranges_.find(address);
   if (found == ranges_.end() || !found->second.global) return;
-  ranges_.erase(found);
+  forget(found);
   last_size_ = last_start_ = 0;
 }
 

@@ -1,6 +1,6 @@
 // The device memory of a session: what is mapped in its window, memory that the guest manages
-// itself, and the variables of its modules. Used by the leader alone. Addresses and sizes are bytes
-// of the device.
+// itself, and the variables of its modules. Used by the leader alone, but for what says otherwise.
+// Addresses and sizes are bytes of the device.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -144,6 +145,10 @@ class Memory {
     return find(address, size);
   }
 
+  // The same for any thread, of what was mapped or is a variable: whether it is there at this
+  // moment. No pieces that the guest manages itself, nothing that was borrowed.
+  bool holds(uint64_t address, uint64_t size) const;
+
   // Makes a module's variable part of the session's memory. False when it is already, or has no
   // size.
   bool add_global(uint64_t address, uint64_t size);
@@ -233,6 +238,7 @@ class Memory {
   };
 
   bool find(uint64_t address, uint64_t size);
+  std::map<uint64_t, Range>::iterator forget(std::map<uint64_t, Range>::iterator range);
   bool overlaps_retired(uint64_t address, uint64_t size) const;
   CUresult reap(bool wait);
   CUresult reap_all();
@@ -282,7 +288,10 @@ class Memory {
   std::atomic<uint64_t> taken_{0};
   std::function<void()> shortage_;
   std::map<uint64_t, Range> ranges_;  // by address, not overlapping
-  std::vector<Retired> retired_;      // still to be overwritten and given back
+  // Held while the leader adds ranges, or takes some away, and while others look at them.
+  // Innermost.
+  mutable std::mutex ranges_mutex_;
+  std::vector<Retired> retired_;  // still to be overwritten and given back
   HandleTable<Physical, WIRE_KIND_MEMORY> physicals_;
   size_t physical_count_ = 0;
   size_t shareable_count_ = 0;

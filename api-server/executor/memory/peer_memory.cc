@@ -93,7 +93,9 @@ CUresult Memory::borrow(uint64_t address, uint64_t size, unsigned peer, uint64_t
     link.give_back(number);
     return result;
   }
+  std::unique_lock lock(ranges_mutex_);
   Range &range = ranges_[address] = {size, memory, false};
+  lock.unlock();
   range.borrowed = peer + 1;
   range.lent = number;
   ++placed_count_;
@@ -108,7 +110,7 @@ bool Memory::is_borrowed(uint64_t address, uint64_t size) const {
 CUresult Memory::give_back(uint64_t address) {
   const auto found = ranges_.find(address);
   const Range range = found->second;
-  ranges_.erase(found);
+  forget(found);
   last_size_ = last_start_ = 0;
   --placed_count_;
   const CUresult unmapped = driver_.cuMemUnmap(address, range.size);

@@ -77,7 +77,10 @@ CUresult Memory::place(uint64_t address, uint64_t size, uint64_t offset, uint64_
   if (result == CUDA_SUCCESS) result = clear_way(address, size);
   if (result == CUDA_SUCCESS) result = driver_.cuMemMap(address, size, offset, found->memory, 0);
   if (result != CUDA_SUCCESS) return result;
-  ranges_[address] = {size, found->memory, false, handle, offset};
+  {
+    std::lock_guard lock(ranges_mutex_);
+    ranges_[address] = {size, found->memory, false, handle, offset};
+  }
   ++found->mappings;
   ++placed_count_;
   return CUDA_SUCCESS;
@@ -111,7 +114,7 @@ std::vector<std::pair<uint64_t, uint64_t>> Memory::displace(uint64_t address, ui
     withdraw(&at->second);
     if (Physical *found = physicals_.find(at->second.placed)) --found->mappings;
     --placed_count_;
-    at = ranges_.erase(at);
+    at = forget(at);
   }
   last_size_ = last_start_ = 0;
   return gone;

@@ -19,7 +19,7 @@ HostFunctions::Record *HostFunctions::take(uint64_t function, bool kept) {
   }
   Record *const record = spare_.back();
   spare_.pop_back();
-  *record = {this, function, kept, false, {}};
+  *record = {this, function, kept, false, false, {}};
   note_pending();
   return record;
 }
@@ -28,6 +28,17 @@ void HostFunctions::give(Record *record) {
   std::lock_guard lock(mutex_);
   spare_.push_back(record);
   note_pending();
+}
+
+// Before the function is in its stream, where it may be called at once.
+void HostFunctions::attend(Record *record) {
+  record->attended = porter_ && porter_->stand_by(stream_operations_);
+}
+
+void HostFunctions::queued(Record *record, CUresult result) {
+  if (result == CUDA_SUCCESS) return;
+  if (record->attended) porter_->release_one();
+  give(record);
 }
 
 CUresult HostFunctions::add_callback(CUstream stream, Record *record) {
@@ -40,12 +51,13 @@ CUresult HostFunctions::add_callback(CUstream stream, Record *record) {
 CUresult HostFunctions::call(CUstream stream, uint64_t function, wire_function kind) {
   Record *const record = take(function, kind == WIRE_FUNCTION_KEPT);
   if (!record) return CUDA_ERROR_OUT_OF_MEMORY;
+  attend(record);
   const CUresult result =
       kind == WIRE_FUNCTION_CALLBACK || kind == WIRE_FUNCTION_STEP
           ? add_callback(stream, record)
           : driver_.cuLaunchHostFunc(
                 stream, [](void *data) { run(static_cast<Record *>(data), CUDA_SUCCESS); }, record);
-  if (result != CUDA_SUCCESS) give(record);
+  queued(record, result);
   return result;
 }
 
@@ -54,8 +66,9 @@ CUresult HostFunctions::call_late(CUstream stream, uint64_t function, std::span<
   if (!record) return CUDA_ERROR_OUT_OF_MEMORY;
   record->late = true;
   record->area = area;
+  attend(record);
   const CUresult result = add_callback(stream, record);
-  if (result != CUDA_SUCCESS) give(record);
+  queued(record, result);
   return result;
 }
 
@@ -64,7 +77,7 @@ void HostFunctions::call_now(uint64_t function, CUresult status) {
   if (calls_.size() >= session_limits.host_functions)
     return;  // of a guest that never returns from any
   const uint64_t call = ++last_call_;
-  calls_.insert({call, {}});
+  calls_.insert({call, Call{{}, false}});
   lock.unlock();
   push_(function, call, status);
 }
@@ -81,15 +94,16 @@ bool HostFunctions::node(uint64_t function, CUDA_HOST_NODE_PARAMS *parameters) {
 void HostFunctions::run(Record *record, CUresult status) {
   HostFunctions &owner = *record->owner;
   const uint64_t function = record->function;
-  const std::span<uint8_t> area = record->area;
-  if (record->late && area.empty() && status == CUDA_SUCCESS) status = CUDA_ERROR_OUT_OF_MEMORY;
+  const Call made{record->area, record->attended};
+  if (record->late && made.area.empty() && status == CUDA_SUCCESS)
+    status = CUDA_ERROR_OUT_OF_MEMORY;
   std::unique_lock lock(owner.mutex_);
   if (!record->kept) owner.spare_.push_back(record);
   if (!owner.open_) ++owner.running_;
   owner.note_pending();
   if (owner.open_) return;
   const uint64_t call = ++owner.last_call_;
-  owner.calls_.insert({call, area});
+  owner.calls_.insert({call, made});
   lock.unlock();
   owner.push_(function, call, status);
   lock.lock();
@@ -99,11 +113,20 @@ void HostFunctions::run(Record *record, CUresult status) {
   if (owner.running_ == 0 && owner.open_) owner.changed_.notify_all();
 }
 
+// With the lock held. False when there was no such call.
+bool HostFunctions::end(uint64_t call) {
+  const auto at = calls_.find(call);
+  if (at == calls_.end()) return false;
+  if (at->second.attended) porter_->release_one();
+  calls_.erase(at);
+  return true;
+}
+
 bool HostFunctions::done(uint64_t call) {
   {
     std::lock_guard lock(mutex_);
     if (early_.erase(call)) return true;
-    if (calls_.erase(call) == 0) return false;
+    if (!end(call)) return false;
   }
   changed_.notify_all();
   return true;
@@ -113,14 +136,14 @@ bool HostFunctions::area_of(uint64_t call, std::span<uint8_t> *area, bool *retur
   std::lock_guard lock(mutex_);
   const auto at = calls_.find(call);
   *returned = at == calls_.end();
-  *area = *returned ? std::span<uint8_t>() : at->second;
+  *area = *returned ? std::span<uint8_t>() : at->second.area;
   return !*returned || early_.contains(call);
 }
 
 void HostFunctions::done_early(uint64_t call) {
   {
     std::lock_guard lock(mutex_);
-    if (calls_.erase(call) == 0) return;
+    if (!end(call)) return;
     early_.insert(call);
   }
   changed_.notify_all();
@@ -153,6 +176,7 @@ void HostFunctions::open() {
   {
     std::lock_guard lock(mutex_);
     open_ = true;
+    if (porter_) porter_->release_all();
     note_pending();
   }
   changed_.notify_all();

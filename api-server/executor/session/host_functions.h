@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/driver.h"
+#include "copies/page_porter.h"
 #include "wire.h"
 
 namespace outboard {
@@ -25,7 +26,15 @@ class HostFunctions {
  public:
   // `push` tells the guest that `function` is to be called, from any thread.
   using Push = std::function<void(uint64_t function, uint64_t call, CUresult status)>;
-  HostFunctions(const Driver &driver, Push push) : driver_(driver), push_(std::move(push)) {}
+  // `porter` stands by for each function, so that pages can be carried before it returns; it may be
+  // null.
+  HostFunctions(const Driver &driver, Push push, PagePorter *porter, unsigned stream_operations)
+      : driver_(driver),
+        push_(std::move(push)),
+        porter_(porter),
+        stream_operations_(stream_operations) {
+    if (porter_) porter_->begin();
+  }
   HostFunctions(const HostFunctions &) = delete;
   HostFunctions &operator=(const HostFunctions &) = delete;
 
@@ -75,24 +84,34 @@ class HostFunctions {
     uint64_t function;
     bool kept;
     bool late;
+    bool attended;  // a porter stands by
     std::span<uint8_t> area;
+  };
+  // One that the guest has not returned from.
+  struct Call {
+    std::span<uint8_t> area;  // where it brings bytes
+    bool attended;
   };
 
   void note_pending();
   Record *take(uint64_t function, bool kept);
   void give(Record *record);
   static void run(Record *record, CUresult status);
+  void attend(Record *record);
+  void queued(Record *record, CUresult result);
+  bool end(uint64_t call);
   CUresult add_callback(CUstream stream, Record *record);
 
   const Driver &driver_;
   const Push push_;
+  PagePorter *const porter_;
+  const unsigned stream_operations_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Record>> all_;
   std::vector<Record *> spare_;
-  // That the guest has not returned from, and where it brings bytes.
-  std::map<uint64_t, std::span<uint8_t>> calls_;
+  std::map<uint64_t, Call> calls_;
   std::set<uint64_t> early_;  // that it has returned from, before the command was carried out
   uint64_t last_call_ = 0;
   unsigned running_ = 0;

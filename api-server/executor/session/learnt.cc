@@ -51,7 +51,7 @@ bool ask_again(Session &s, const LearntCalls::Call &call, int *status, LtAnswer 
 }  // namespace
 
 void tell_learnt(Session &s) {
-  s.run([&s] {
+  s.run([&s, keeps = std::make_shared<Session::Keeps>(s)] {
     Told told;
     for (const LearntCalls::Call &call : s.libraries().learnt().all()) {
       if (s.is_ending() || !s.libraries().cublas()) break;

@@ -198,7 +198,7 @@ bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image,
 }
 
 void load_expected(Session &s, std::vector<ExpectedModule> expected) {
-  s.run([&s, expected = std::move(expected)] {
+  s.run([&s, expected = std::move(expected), keeps = std::make_shared<Session::Keeps>(s)] {
     ModuleStore &store = s.device().modules();
     const std::string &tenant = s.sharer().tenant;
     size_t told = 0;

@@ -176,6 +176,8 @@ std::string Session::come_to_rest() {
     return "what it waits for did not come" + within(rest_patience_);
   gate_.settle();
   if (driver().cuCtxSynchronize() != CUDA_SUCCESS) return "the device's context has failed";
+  // Elsewhere they would be carried out again.
+  if (carried_pages_.any_taken()) return "commands about its pages were carried out early";
   return {};
 }
 

@@ -29,7 +29,14 @@ void Pages::put_behind(CUstream stream, uint64_t &seen) {
   seen = sent_;
 }
 
-bool Pages::here() const { return !last_ || driver_.cuEventQuery(last_) != CUDA_ERROR_NOT_READY; }
+void Pages::mark() {
+  if (porter_ && marked_ != sent_ && porter_->mark(stream_) == CUDA_SUCCESS) marked_ = sent_;
+}
+
+bool Pages::here() const {
+  if (!last_ || (porter_ && marked_ == sent_ && porter_->has_landed())) return true;
+  return driver_.cuEventQuery(last_) != CUDA_ERROR_NOT_READY;
+}
 
 void Pages::arrive() {
   if (!here()) driver_.cuEventSynchronize(last_);
@@ -41,7 +48,7 @@ CUresult Pages::release() {
   if (last_) keep_first(first, driver_.cuEventDestroy_v2(last_));
   stream_ = nullptr;
   last_ = nullptr;
-  seen_by_legacy_ = sent_;
+  seen_by_legacy_ = marked_ = sent_;
   return first;
 }
 

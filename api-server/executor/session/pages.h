@@ -6,12 +6,14 @@
 #include <cstdint>
 
 #include "base/driver.h"
+#include "copies/page_porter.h"
 
 namespace outboard {
 
 class Pages {
  public:
-  explicit Pages(const Driver &driver) : driver_(driver) {}
+  // `porter` may be null.
+  Pages(const Driver &driver, PagePorter *porter) : driver_(driver), porter_(porter) {}
 
   // Returns the stream of the pages, which is made when it is first needed; null when the driver
   // refuses. Any thread.
@@ -24,7 +26,10 @@ class Pages {
     if (seen != sent_) [[unlikely]]
       put_behind(stream, seen);
   }
-  // Whether all pages that were sent are there.
+  // To be called before a function of the guest is queued, and for pages that are sent while there
+  // is one: the porter does not begin before those are there.
+  void mark();
+  // Whether all pages that were sent are there; asks the driver only where nothing else tells.
   bool here() const;
   // Waits until they are, for work that was queued before them and may run next.
   void arrive();
@@ -38,9 +43,11 @@ class Pages {
   void put_behind(CUstream stream, uint64_t &seen);
 
   const Driver &driver_;
+  PagePorter *const porter_;
   CUstream stream_ = nullptr;
   CUevent last_ = nullptr;
-  uint64_t sent_ = 0;  // batches of copies
+  uint64_t sent_ = 0;    // batches of copies
+  uint64_t marked_ = 0;  // of those
   uint64_t seen_by_legacy_ = 0;
 };
 

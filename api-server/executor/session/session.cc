@@ -117,7 +117,9 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
                                  uint64_t size) { return stream_waits_.within(address, size); }}),
       stacks_(*device_, memory_, options.stack_limit, id_),
       arrays_(device_->driver(), memory_, device_->scrubber(),
-              [this](std::function<void()> job) { run(std::move(job)); }),
+              [this](std::function<void()> job) {
+                run([job = std::move(job), keeps = std::make_shared<Keeps>(*this)] { job(); });
+              }),
       textures_(device_->driver()),
       upload_staging_(device_->driver(), device_->upload_chunks()),
       late_areas_(device_->driver()),
@@ -126,12 +128,15 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
                         ? device_->upload_store()->of(options.tenant)
                         : nullptr),
       transfers_(device_->driver()),
-      pages_(device_->driver()),
-      host_functions_(device_->driver(),
-                      [this](uint64_t function, uint64_t call, CUresult status) {
-                        call_guest(function, call, status);
-                      }),
-      watchman_(receiver_, host_functions_),
+      pages_(device_->driver(), device_->page_porter()),
+      host_functions_(
+          device_->driver(),
+          [this](uint64_t function, uint64_t call, CUresult status) {
+            call_guest(function, call, status);
+          },
+          device_->page_porter(), device_->stream_operations()),
+      carried_pages_(device_->page_porter(), memory_, answers_),
+      watchman_(receiver_, host_functions_, carried_pages_),
       stream_marks_(
           device_->driver(), [this] { device_->bind(); },
           [this](uint64_t stream, uint64_t place) { answers_.passed(stream, place); }),
@@ -351,9 +356,25 @@ static bool holds_for_guest(uint16_t op) {
   return op == WIRE_HostFunction || op == WIRE_LateUpload;
 }
 
+// Of a command that is one about pages: whether it was carried out before its turn.
+bool Session::was_carried(uint16_t op) {
+  if (!carried_pages_.took(sequence_, &left_of_pages_)) return false;
+  if (!left_of_pages_.empty()) return false;
+  hinder(Hindrance::kManagedMemory);
+  if (op != WIRE_PagesUpload) {
+    count_alone(counters_->downloads);
+    return true;
+  }
+  count_alone(counters_->uploads);
+  posted(op, CUDA_SUCCESS);
+  return true;
+}
+
 // A driver may keep it waiting in any command, and for a function of the guest. While one is
 // pending, or becomes so, somebody watches.
 void Session::carry_out(uint16_t op, FrameReader &in) {
+  if (carried_pages_.any_taken() && was_carried(op)) [[unlikely]]
+    return;
   if (host_functions_.pending() || holds_for_guest(op)) [[unlikely]] {
     if (!comes_before_return(op)) watch_begins();
   }
@@ -398,7 +419,8 @@ bool Session::waits_for_guest() {
 void Session::posted_aside(uint16_t op, std::function<CUresult()> work) {
   if (!waits_for_guest()) return posted(op, work());
   posted(op, CUDA_SUCCESS);
-  run([this, op, work = std::move(work), posted_number = posted_count_] {
+  const auto keeps = std::make_shared<Keeps>(*this);
+  run([this, op, keeps, work = std::move(work), posted_number = posted_count_] {
     const CUresult result = work();
     if (result != CUDA_SUCCESS) answers_.fault(op, result, posted_number);
   });

@@ -40,6 +40,7 @@
 #include "memory/stream_waits.h"
 #include "memory/textures.h"
 #include "session/answers.h"
+#include "session/carried_pages.h"
 #include "session/departure.h"
 #include "session/graphs.h"
 #include "session/hindrances.h"
@@ -116,6 +117,54 @@ class Session : public std::enable_shared_from_this<Session> {
   StreamWaits &stream_waits() { return stream_waits_; }
   StreamMarks &stream_marks() { return stream_marks_; }
   Pages &pages() { return pages_; }
+  CarriedPages &carried_pages() { return carried_pages_; }
+  // Carries pages without the driver. The leader's.
+  template <class Carry>
+  bool carry(Carry with) {
+    const bool watched = watched_;
+    watch_ends();  // only one of them may
+    if (with(carried_pages_)) return true;
+    if (watched) watch_begins();
+    return false;
+  }
+  // Of the PagesUpload that is being carried out: which runs were not carried before its turn; none
+  // where none was. The leader's.
+  std::vector<uint32_t> left_of_pages() { return std::exchange(left_of_pages_, {}); }
+  // Whether the driver may keep the leader waiting for a function of the guest, if that starts
+  // anything. The leader's.
+  bool may_be_kept_waiting() const {
+    return keepers_.load() != 0 && host_functions_.pending() && device_->page_porter();
+  }
+  // While there is one, another thread may keep everybody waiting who starts work, as a driver does
+  // while it loads code. Made by the leader, before it hands over what does that.
+  class Keeps {
+   public:
+    explicit Keeps(Session &session) : session_(session) {
+      session_.keepers_.fetch_add(1);
+      for (unsigned left; (left = session_.reads_.load()) != 0;) session_.reads_.wait(left);
+    }
+    ~Keeps() { session_.keepers_.fetch_sub(1); }
+    Keeps(const Keeps &) = delete;
+    Keeps &operator=(const Keeps &) = delete;
+
+   private:
+    Session &session_;
+  };
+  // While there is one, another thread reads pages by copies, for which a function may wait. They
+  // end soon: nothing that keeps them waiting begins meanwhile.
+  class ReadsPages {
+   public:
+    explicit ReadsPages(Session &session) : session_(session) { session_.reads_.fetch_add(1); }
+    ~ReadsPages() {
+      session_.reads_.fetch_sub(1);
+      session_.reads_.notify_all();
+    }
+    ReadsPages(const ReadsPages &) = delete;
+    ReadsPages &operator=(const ReadsPages &) = delete;
+
+   private:
+    Session &session_;
+  };
   Counters &count() { return *counters_; }
   // The number of the command that is being carried out. The leader's.
   uint64_t sequence() const { return sequence_; }
@@ -311,6 +360,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool await_header(struct wire_header *head);
   void take_up(uint16_t op);
   void carry_out(uint16_t op, FrameReader &in);
+  bool was_carried(uint16_t op);
   bool discard_payload();
   bool malformed(uint16_t op, const std::string &why);
   bool ended_within(uint16_t op);
@@ -332,7 +382,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool waits_for_guest();
   void watch_begins() {
     watched_ = true;
-    watchman_.carrying(payload_left_);
+    watchman_.carrying(payload_left_, sequence_);
   }
   void watch_ends() {
     if (!watched_) [[likely]]
@@ -384,6 +434,9 @@ class Session : public std::enable_shared_from_this<Session> {
   UsedModules used_;
   Links links_;
   HostFunctions host_functions_;
+  CarriedPages carried_pages_;
+  std::vector<uint32_t> left_of_pages_;
+  std::atomic<unsigned> keepers_{0}, reads_{0};
   Watchman watchman_;
   StreamWaits stream_waits_;
   StreamMarks stream_marks_;

@@ -35,8 +35,8 @@ void clear_event(int event) {
 
 }  // namespace
 
-Watchman::Watchman(Receiver &receiver, HostFunctions &functions)
-    : receiver_(receiver), functions_(functions) {}
+Watchman::Watchman(Receiver &receiver, HostFunctions &functions, CarriedPages &pages)
+    : receiver_(receiver), functions_(functions), pages_(pages) {}
 
 Watchman::~Watchman() {
   over_.store(true);
@@ -49,7 +49,7 @@ Watchman::~Watchman() {
   if (stop_ >= 0) close(stop_);
 }
 
-void Watchman::carrying(size_t payload) {
+void Watchman::carrying(size_t payload, uint64_t sequence) {
   if (!thread_.joinable()) [[unlikely]] {
     if (wake_ < 0) wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (stop_ < 0) stop_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -61,6 +61,7 @@ void Watchman::carrying(size_t payload) {
     }
   }
   payload_ = payload;
+  sequence_ = sequence;
   turn_.fetch_add(1);
   state_.store(kCarrying);
   if (asleep_.load()) set_event(wake_);
@@ -108,9 +109,11 @@ void Watchman::nap(bool long_one) {
 // Until the leader wants to read.
 void Watchman::read() {
   pollfd watched[2] = {{stop_, POLLIN, 0}, {receiver_.fd(), POLLIN, 0}};
-  size_t seen = payload_;
+  seen_ = payload_;
+  seen_until_ = sequence_;
+  pages_.begin();
   // -1: nothing more can be taken up, only the end of the leader's command is waited for.
-  if (!look(&seen)) watched[1].fd = -1;
+  if (!look()) watched[1].fd = -1;
   for (;;) {
     // What lies in records already makes nothing readable.
     const bool waiting = watched[1].fd == receiver_.fd() && receiver_.waiting();
@@ -122,7 +125,7 @@ void Watchman::read() {
       watched[1].fd = receiver_.resume() ? receiver_.fd() : -1;
     } else if (!receiver_.read_ahead()) {
       watched[1].fd = receiver_.has_room() ? receiver_.offered_fd() : -1;
-    } else if (!look(&seen)) {
+    } else if (!look()) {
       watched[1].fd = -1;
     }
   }
@@ -144,25 +147,26 @@ bool Watchman::take_payload(size_t at, const wire_header &head) {
 }
 
 // False when there is nothing more to look for.
-bool Watchman::look(size_t *seen) {
+bool Watchman::look() {
   wire_HostFunctionDone frame;
   for (;;) {
-    if (!receiver_.look_ahead(*seen, &frame.header, sizeof frame.header)) return true;
+    if (!receiver_.look_ahead(seen_, &frame.header, sizeof frame.header)) return true;
     const wire_header &head = frame.header;
     // The leader will find out what is wrong with it.
     if (head.size < sizeof head || head.size % 8) return false;
+    const bool pages = CarriedPages::concerns(head.op);
+    if ((pages || head.op == WIRE_LatePayload) && !receiver_.is_ahead(seen_ + head.size))
+      return true;
     // What the function has written must be there before its return is heard of.
-    if (head.op == WIRE_PagesUpload) return false;
+    if (pages && !pages_.pass(receiver_, seen_, head, seen_until_ + 1)) return false;
     // Bytes that a stream waits for: those that the leader finds here it takes up once more.
-    if (head.op == WIRE_LatePayload) {
-      if (!receiver_.is_ahead(*seen + head.size)) return true;
-      if (!take_payload(*seen, head)) return false;
-    }
+    if (head.op == WIRE_LatePayload && !take_payload(seen_, head)) return false;
     if (head.op == WIRE_HostFunctionDone && head.size == sizeof frame) {
-      if (!receiver_.look_ahead(*seen, &frame, sizeof frame)) return true;
+      if (!receiver_.look_ahead(seen_, &frame, sizeof frame)) return true;
       functions_.done_early(frame.call);
     }
-    *seen += head.size;
+    seen_ += head.size;
+    ++seen_until_;
   }
 }
 

@@ -19,16 +19,20 @@ t.test('errors of the compiler', { skip: noPrograms }, async (t) => {
 
 // A driver that waits for all work when a function is first looked up keeps the thread that asks
 // waiting, and nobody else: what the work waits for is heard meanwhile. So it is where the driver lets
-// nobody start work meanwhile either.
-for (const how of ['waiting', 'locking'])
-  t.test(`look-ups that wait: ${how}`, { skip: noPrograms }, async (t) => {
-    const env = { SOFTWARE_DEVICE_TRAITS: `lazy-loading=${how}` };
+// nobody start work meanwhile either: then pages that host and device share are carried without it.
+const held = ['held-loads', 'held-pages'];
+const some = ['first-lookups', 'late-loads', 'module-functions', 'host-functions', 'held-launches'];
+const runs: [traits: string, programs: string[]][] = [
+  ['lazy-loading=waiting', [...held, ...some]],
+  ['lazy-loading=locking', [...held, ...some]],
+  ['nvidia-like,lazy-loading=locking', held],
+];
+for (const [traits, programs] of runs)
+  t.test(`look-ups that wait: ${traits}`, { skip: noPrograms }, async (t) => {
+    const env = { SOFTWARE_DEVICE_TRAITS: traits };
     const server = await startServer({ env });
     t.teardown(() => server.stop());
-    for (const name of [
-      ...['first-lookups', 'held-loads', 'late-loads', 'module-functions', 'host-functions'],
-      'held-launches',
-    ]) {
+    for (const name of programs) {
       const here = await nativeOutcome(name, env);
       t.equal(here.code, 0, `natively: ${here.stderr}`);
       const { code, stdout } = await remoted(testProgram(name), server.address);
