@@ -1,7 +1,8 @@
 // Functions of the host that read and write memory which host and device share, while another
-// thread loads a library. A stream is held by the function; kernels before and behind it use the
-// same memory: managed, allocated and registered. A driver may let the load wait for the function,
-// and let nobody start a copy meanwhile. flags: -lcuda
+// thread loads a library, and one more makes, fills, uses and frees memory. A stream is held by the
+// function; kernels before and behind it use the same memory: managed, allocated and registered. A
+// driver may let the load wait for the function, and let nobody start a copy meanwhile.
+// flags: -lcuda
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -40,6 +41,10 @@ __global__ void behind(Shared shared, int round, int *wrong) {
             shared.device_registered[i] == 10 * (3 * i + round);
   if (!right) atomicAdd(wrong, 1);
   if (i < kInts) shared.managed[i] = -1;
+}
+
+__global__ void add_up(const int *values, const unsigned char *bytes, int *sum) {
+  atomicAdd(sum, values[threadIdx.x] + bytes[threadIdx.x]);
 }
 
 struct Call {
@@ -90,6 +95,37 @@ static void load() {
   DRIVER(cuLibraryUnload(library));
 }
 
+// Uploads, and managed memory that is new.
+static void work_beside(const std::atomic<bool> *over) {
+  constexpr int kBytes = 200'000, kThreads = 64;
+  std::vector<unsigned char> bytes(kBytes, 3);
+  unsigned char *device;
+  int *sum, seen = 0, wanted = 0;
+  cudaStream_t stream;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CHECK(cudaMalloc(&device, kBytes));
+  CHECK(cudaMalloc(&sum, sizeof *sum));
+  CHECK(cudaMemsetAsync(sum, 0, sizeof *sum, stream));
+  do {
+    int *fresh;
+    CHECK(cudaMallocManaged(&fresh, kInts * sizeof(int)));
+    for (int i = 0; i < kThreads; i++) fresh[i] = i;
+    CHECK(cudaMemcpyAsync(device, bytes.data(), kBytes, cudaMemcpyHostToDevice, stream));
+    add_up<<<1, kThreads, 0, stream>>>(fresh, device, sum);
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaFree(fresh));
+    wanted += kThreads * (kThreads - 1) / 2 + kThreads * 3;
+    // Each launch takes the pages from the function.
+    if (!*over) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  } while (!*over);
+  CHECK(cudaMemcpyAsync(&seen, sum, sizeof seen, cudaMemcpyDeviceToHost, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  if (seen != wanted) printf("beside: %d, not %d\n", seen, wanted);
+  CHECK(cudaFree(sum));
+  CHECK(cudaFree(device));
+  CHECK(cudaStreamDestroy(stream));
+}
+
 int main() {
   Shared shared{};
   std::vector<int> own(kFew);
@@ -110,15 +146,20 @@ int main() {
   behind<<<blocks, 256, 0, held>>>(shared, 0, wrong);
   CHECK(cudaMemsetAsync(wrong, 0, sizeof *wrong, held));
   CHECK(cudaStreamSynchronize(held));
+  std::atomic<bool> over{true};
+  work_beside(&over);
   for (int round = 1; round <= kRounds; round++) {
     Call call{shared, round, 0, {false}};
     before<<<blocks, 256, 0, held>>>(shared, round);
     CHECK(cudaLaunchHostFunc(held, function, &call));
     behind<<<blocks, 256, 0, held>>>(shared, round, wrong);
     while (!call.entered) std::this_thread::yield();
-    std::thread loads(load);
+    over = false;
+    std::thread loads(load), works([&over] { work_beside(&over); });
     loads.join();
     CHECK(cudaStreamSynchronize(held));
+    over = true;
+    works.join();
     CHECK(cudaMemcpy(&seen, wrong, sizeof seen, cudaMemcpyDeviceToHost));
     printf("round %d: wrong on the host %d, on the device %d\n", round, call.wrong, seen);
   }
