@@ -31,7 +31,7 @@ const others = [
 ];
 
 /** What a refusal names, or all of it where it names nothing known. */
-function refusalNames(message: string): string[] {
+export function refusalNames(message: string): string[] {
   const names = [
     ...hindrances.filter(({ about }) => message.includes(`has ${about}`)),
     ...others.filter(({ about }) => message.includes(about)),
@@ -40,7 +40,7 @@ function refusalNames(message: string): string[] {
 }
 
 /** It may be asked for as soon as the session has begun, and until it ends. */
-const tooEarlyOrLate =
+export const tooEarlyOrLate =
   /it has not begun yet|it ends|it has ended|the session ends|resets its context|There is no session|is being moved already/;
 
 /** It moves or stays, whatever is passed on behind that. */

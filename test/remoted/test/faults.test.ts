@@ -248,3 +248,68 @@ t.test('while connections are cut', { skip: noPrograms }, async (t) => {
   open.check(t);
   t.notMatch(server.log(), /"level":60/, 'the server goes on');
 });
+
+// ---- while sessions move and connections are cut -----------------------------------------------
+
+const whileBoth = ['cut', 'away', 'thief', 'replayed', 'source', 'target', 'program'] as const;
+
+async function movesAndIsCut(t: Test, server: TestServer, operator: Operator, seed: number) {
+  // By day the first ones have to do with cuts.
+  const random = seeded(seed + 50);
+  const one = <T>(of: readonly T[]): T => of[Math.floor(random() * of.length)] as T;
+  const fault = one(whileBoth);
+  // Nobody is away for longer than a few seconds, and a process may take those to start.
+  const phase = fault === 'away' ? 'transferring' : one(phases);
+  const wish = random() < 0.3 ? { within: true } : {};
+  const before = 1 + Math.floor(random() * (words.length - 1));
+  const reset = random() < 0.5;
+  const what = `seed ${seed}, ${fault} while ${phase}, ${JSON.stringify(wish)}, behind ${before} steps`;
+  const proxy = await startCuttingProxy(server.address, { reset: () => reset });
+  const steps = new Steps(
+    startRemoted(testProgram('moved-steps'), proxy.address, { writes: true }),
+  );
+  const { id } = await operator.session();
+  for (const word of words.slice(0, before)) await steps.say(word);
+  const moving = operator.moveSoon(id, wish);
+  await until(operator, id, phase, moving);
+  proxy.refuse(fault === 'away');
+  proxy.cut();
+  const saying = steps.say(words[before] ?? 'step');
+  if (fault === 'source' || fault === 'target') await kill(operator, id, fault);
+  else if (fault === 'program') steps.kill();
+  else if (fault === 'thief') t.match(await stolen(server, id), { code: 'OB_RESUME' }, what);
+  await moving;
+  proxy.refuse(false);
+  await saying;
+  const hello = proxy.firsts().find((one) => decodeHello(one.subarray(16)).resume);
+  if (fault === 'replayed' && hello)
+    t.match(await replayed(server, hello), { code: 'OB_RESUME' }, what);
+  for (const word of words.slice(before + 1)) await steps.say(word);
+  const outcome = await steps.end();
+  await proxy.close();
+  const ends = fault === 'source' || fault === 'target' || fault === 'program';
+  return { what, outcome, killed: fault === 'program', ends };
+}
+
+t.test('while sessions move and connections are cut', { skip: noPrograms }, async (t) => {
+  const { server, operator } = await startTwoGpus(t, ['--grace-disconnected', '20']);
+  const natively = new Steps(startNative(testProgram('moved-steps'), { writes: true }));
+  for (const word of words) await natively.say(word);
+  const here = await natively.end();
+  const open = new Descriptors(server);
+  for (let seed = firstSeed; seed < firstSeed + faults / 4; seed++) {
+    const { what, outcome, killed, ends } = await movesAndIsCut(t, server, operator, seed);
+    if (ends) nothingWrong(t, outcome, here, what, killed);
+    else t.same(said(outcome), said(here), `${what}: ${outcome.stderr}`);
+    await operator.rested();
+    const { gpus } = await operator.state();
+    t.same(
+      gpus.map(({ memory }) => memory.reserved),
+      [0, 0],
+      `${what}: nothing stays reserved`,
+    );
+    if (seed === firstSeed + 10) open.begin();
+  }
+  open.check(t);
+  t.notMatch(server.log(), /"level":60/, 'the server goes on');
+});
