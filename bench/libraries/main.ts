@@ -3,12 +3,12 @@
 // What programs ask of the server through the cuBLAS and cuBLASLt of their own, and through those of the server
 // (docs/libraries.md): round trips, commands, bytes, each on a server that nobody has used; then how long they take over
 // networks of several round-trip times, in turn. Writes bench/results/libraries.md.
-import { existsSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { build, root } from '../../bin/paths.mjs';
+import { root } from '../../bin/paths.mjs';
 import { real, serve, skip, withOurs, withReal } from '../../libraries/test/support.js';
-import { glob } from '../../scripts/setup/glob.mjs';
+import { costsOfLibraries, frameworks, libraries } from '../../test/clients/scripts.js';
 import { type CountedOutcome, counted, remoted, testProgram } from '../../test/support/program.js';
 import { secondsOf } from '../src/example-runs.js';
 import { overLink } from '../src/link.js';
@@ -21,30 +21,48 @@ const repeat = Number(values.repeat);
 if (!(repeat >= 1)) throw new Error('--repeat is a number of at least 1');
 if (real === null) throw new Error(String(skip));
 
+type Costs = Record<'own' | 'served', CountedOutcome>;
 interface Program {
   what: string;
-  file: string;
-  args: string[];
-  /** Beside what the libraries need. */
-  env?: Record<string, string>;
-  folders?: string[];
+  measure: () => Promise<Costs>;
+  /** A run with the server's libraries or its own; absent: it takes too long to be timed. */
+  run?: (remote: boolean, address: string) => ReturnType<typeof remoted>;
 }
 
-const script = (name: string) => path.join(root, 'test', 'clients', `${name}.py`);
-const solver = glob(`${build}/solver/lib/python3*/site-packages/nvidia/cu13/lib`);
-const cupy = (what: string, name: string): Program => ({
+const startServer = () => serve(real ?? '', ['--module-memory', '1G']);
+
+const native = (what: string, name: string, args: string[]): Program => ({
   what,
-  file: path.join(build, 'clients', 'bin', 'python'),
-  args: [script(name)],
-  env: { CUPY_COMPILE_WITH_PTX: '1', CUPY_CACHE_DIR: path.join(build, 'clients', 'cupy-cache') },
-  folders: solver,
+  measure: async () => {
+    const run = async (options: ReturnType<typeof withOurs>) => {
+      const server = await startServer();
+      try {
+        return await counted(testProgram(name), server.address, options);
+      } finally {
+        await server.stop();
+      }
+    };
+    return { own: await run(withReal(args)), served: await run(withOurs(args)) };
+  },
+  run: (remote, address) =>
+    remoted(testProgram(name), address, remote ? withOurs(args) : withReal(args)),
 });
-const blas = (what: string, args: string[]): Program => {
-  return { what, file: testProgram('cublas-calls'), args };
+const blas = (what: string, args: string[]) => native(what, 'cublas-calls', args);
+const lt = (what: string, args: string[]) => native(what, 'cublaslt-calls', args);
+
+const scripts: Record<string, string> = {
+  cupy_libraries: 'CuPy: matrix products',
+  cupy_solver: 'CuPy: linear algebra by cuSOLVER',
+  torch_layers: 'PyTorch: matmul, bmm, linear, training steps',
+  onnx_answers: 'ONNX Runtime: question answering as of BERT',
 };
-const lt = (what: string, args: string[]): Program => {
-  return { what, file: testProgram('cublaslt-calls'), args };
-};
+/** What is there of it: `npm run test:clients` installs all. */
+const clients = [...libraries, ...frameworks]
+  .filter(({ served, installed }) => served && !installed.skip)
+  .map((script): Program => {
+    const what = `${scripts[script.name] ?? script.name} (\`${script.name}.py\`)`;
+    return { what, measure: () => costsOfLibraries(script) };
+  });
 
 const programs: Program[] = [
   blas('`cublasCreate`, one product and its result', ['first']),
@@ -52,71 +70,51 @@ const programs: Program[] = [
   lt('20 products by cuBLASLt, a heuristic asked before each', ['few', '20']),
   lt('the same, 40 of them', ['few', '40']),
   lt('20 kinds of products by cuBLASLt, three times each', ['products']),
-  cupy('CuPy: matrix products (`cupy_libraries.py`)', 'cupy_libraries'),
-  ...(solver.some(existsSync)
-    ? [cupy('CuPy: linear algebra by cuSOLVER (`cupy_solver.py`)', 'cupy_solver')]
-    : []),
+  ...clients,
 ];
-
-const startServer = () => serve(real ?? '', ['--module-memory', '1G']);
-
-function optionsOf(program: Program, remote: boolean) {
-  const { args, env } = remote ? withOurs(program.args) : withReal(program.args);
-  const folders = [env.LD_LIBRARY_PATH, ...(remote ? [real] : []), ...(program.folders ?? [])];
-  // Python's packages find theirs by its path.
-  const bound = remote && { LD_AUDIT: path.join(build, 'libraries', 'outboard-binding.so') };
-  return { args, env: { ...program.env, ...bound, LD_LIBRARY_PATH: folders.join(':') } };
-}
-
-async function measure(program: Program, remote: boolean): Promise<CountedOutcome> {
-  const server = await startServer();
-  try {
-    const outcome = await counted(program.file, server.address, optionsOf(program, remote));
-    if (outcome.code !== 0) throw new Error(`${program.what}: ${outcome.stdout}${outcome.stderr}`);
-    return outcome;
-  } finally {
-    await server.stop();
-  }
-}
 
 /** Milliseconds there and back; Gbit/s. */
 const distances = [0, 1, 10, 30];
 const rate = 10;
 
-/** A whole run over each distance: of the first session on a server, and of those behind it. */
+/** Seconds that whole runs took: of the first session on a server, and of those behind it. */
 interface Times {
   first: number;
   next: number[];
 }
 
 /** In turn, so that whatever else the machine does hits both. */
-async function timed(program: Program, roundTrip: number): Promise<{ own: Times; ours: Times }> {
+async function timed(
+  run: NonNullable<Program['run']>,
+  roundTrip: number,
+): Promise<{ own: Times; served: Times }> {
   const servers = [await startServer(), await startServer()] as const;
-  const run = (remote: boolean) =>
+  const seconds = (remote: boolean) =>
     overLink({ roundTrip, rate }, servers[remote ? 1 : 0].address, (through) =>
-      secondsOf(1, () => remoted(program.file, through, optionsOf(program, remote))),
+      secondsOf(1, () => run(remote, through)),
     );
   try {
-    const own = { first: await run(false), next: [] as number[] };
-    const ours = { first: await run(true), next: [] as number[] };
+    const own = { first: await seconds(false), next: [] as number[] };
+    const served = { first: await seconds(true), next: [] as number[] };
     for (let i = 0; i < repeat; i++) {
-      own.next.push(await run(false));
-      ours.next.push(await run(true));
+      own.next.push(await seconds(false));
+      served.next.push(await seconds(true));
     }
-    return { own, ours };
+    return { own, served };
   } finally {
     await Promise.all(servers.map((server) => server.stop()));
   }
 }
 
-async function timeRows(program: Program): Promise<string[]> {
+async function timeRows({ what, run }: Program): Promise<string[]> {
   const rows: string[] = [];
+  if (!run) return rows;
   for (const roundTrip of distances) {
-    const { own, ours } = await timed(program, roundTrip);
-    const ratio = median(own.next.map((seconds, i) => (ours.next[i] ?? Number.NaN) / seconds));
-    const cells = [own.first, ours.first, median(own.next), median(ours.next)];
+    const { own, served } = await timed(run, roundTrip);
+    const ratio = median(own.next.map((seconds, i) => (served.next[i] ?? Number.NaN) / seconds));
+    const cells = [own.first, served.first, median(own.next), median(served.next)];
     const seconds = cells.map((one) => one.toFixed(3)).join(' | ');
-    rows.push(`| ${program.what} | ${roundTrip} | ${seconds} | ${ratio.toFixed(2)} |`);
+    rows.push(`| ${what} | ${roundTrip} | ${seconds} | ${ratio.toFixed(2)} |`);
     console.log(rows.at(-1));
   }
   return rows;
@@ -131,38 +129,39 @@ function row(what: string, own: CountedOutcome, ours: CountedOutcome): string {
     pair(({ cost }) => cost.commands),
     pair(({ cost, imageBytes }) => kib(cost.bytesSent + imageBytes)),
     pair(({ imageBytes }) => kib(imageBytes)),
+    pair(({ cost }) => kib(cost.bytesReceived)),
   ];
   return `| ${what} | ${figures.join(' | ')} |`;
 }
 
 const rows: string[] = [];
-for (const program of programs) {
-  const own = await measure(program, false);
-  const ours = await measure(program, true);
-  rows.push(row(program.what, own, ours));
+for (const { what, measure } of programs) {
+  const { own, served } = await measure();
+  for (const { code, stdout, stderr } of [own, served])
+    if (code !== 0) throw new Error(`${what}: ${stdout}${stderr}`);
+  rows.push(row(what, own, served));
   console.log(rows.at(-1));
 }
 
 const times: string[] = [];
-for (const program of programs.filter(({ file }) => !file.endsWith('python')))
-  times.push(...(await timeRows(program)));
+for (const program of programs) times.push(...(await timeRows(program)));
 
 const text = `# Calls of cuBLAS, whole and kernel by kernel
 
 Written by \`npm run bench -- libraries\`, on the software device with NVIDIA's cuBLAS 13.0.2.14. Each program ran with its own
 libraries (\`own\`), whose kernels travel one by one, and with those of the server (\`server's\`,
 [docs/libraries.md](../../docs/libraries.md)), on a server that nobody had used before. KiB that were sent include code,
-which is the last pair; what is left of it with the server's is CuPy's, cuFFT's, cuRAND's and cuSOLVER's.
+which is the next pair; what is left of it with the server's is CuPy's, cuFFT's, cuRAND's, cuSOLVER's and ONNX Runtime's.
+KiB received have no code in them.
 
-| program | round trips, own | server's | commands, own | server's | KiB sent, own | server's | KiB of code, own | server's |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|
+| program | round trips, own | server's | commands, own | server's | KiB sent, own | server's | KiB of code, own | server's | KiB received, own | server's |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
 ${rows.join('\n')}
 
-Every first call of a kind waits for its status, as programs fall back when one fails, and a question about algorithms is
-one more: the first session of a function that makes many kinds of calls, and few of each, waits no less often than with
-its own (20 kinds, each with a heuristic and a check; cuSOLVER, whose own kernels are loaded as ever). These are all first
-sessions. The next one of the function is told what was learnt: of the 139 round trips of the 20 kinds 83 are left then,
-and 8 of the 11 of the 60 products (\`libraries/test/learnt.test.ts\` says so).
+Which calls wait, and which one answers for many: [docs/libraries.md](../../docs/libraries.md). A question about algorithms
+waits once each: 20 kinds, each with a heuristic, are where both are alike. These are all first sessions. The next one of
+the function is told what was learnt: of the 113 round trips of the 20 kinds 82 are left then, and 8 of the 9 of the 60
+products (\`libraries/test/learnt.test.ts\` says so). PyTorch's own cuBLAS is a later release than the server's here.
 
 ## Time over a network
 

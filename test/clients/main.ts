@@ -1,6 +1,7 @@
 // npm run test:clients -- [--write] [NAME...]: runs unpatched programs from PyPI natively on the
 // software device and remoted through a server on it, and compares what they compute: CuPy, Numba,
 // tinygrad, PyTorch, ONNX Runtime (the scripts of this folder), and the CUDA runtimes (runtimes/; NAME is `runtimes`).
+// Where cuBLAS is the server's, round trips must not be more than with the program's own.
 //   --write   writes docs/clients.md, on the software device: with names of scripts, what the steps of PyTorch's host
 //             side cost, and that to test/costs/torch.json
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -15,6 +16,7 @@ import { differences, recordedSteps, recordSteps } from './costs.js';
 import { page, type ScriptRow, withSteps } from './page.js';
 import { allRuntimeRuns, compileLookups, missingInRuntimeRun } from './runtimes.js';
 import {
+  costsOfLibraries,
   cupyAndNumba,
   frameworks,
   libraries,
@@ -63,15 +65,31 @@ async function runScript(script: Script): Promise<ScriptRow> {
     if (!script.notNatively) {
       const here = await runNatively(script);
       row.natively = passed('natively', here, troubles);
-      if (here.stdout !== there.stdout) {
+      const said = ({ stdout }: Outcome) =>
+        script.anotherRelease ? stdout.replace(/ \w+$/gm, '') : stdout;
+      if (said(here) !== said(there)) {
         troubles.push(`not the same: natively\n${here.stdout}\nremoted\n${there.stdout}`);
       }
     }
+    if (script.served && troubles.length === 0) troubles.push(...(await moreThanItsOwn(script)));
     tell(script.way ? `${script.name}, ${script.way}` : script.name, troubles);
     return row;
   } finally {
     await server.stop();
   }
+}
+
+/** Calls that travel whole must not have a program wait more often than its own library has it. */
+async function moreThanItsOwn(script: Script): Promise<string[]> {
+  const { own, served } = await costsOfLibraries(script);
+  const figures = (cost: typeof own.cost) =>
+    `${cost.roundTrips} round trips, ${cost.commands} commands, ${cost.bytesSent} bytes sent, ${cost.bytesReceived} received`;
+  const both = `with its own cuBLAS ${figures(own.cost)}, with the server's ${figures(served.cost)}`;
+  console.log(`      ${script.name}: ${both}`);
+  const troubles: string[] = [];
+  for (const one of [own, served]) passed('counted', one, troubles);
+  if (served.cost.roundTrips > own.cost.roundTrips) troubles.push(`more round trips: ${both}`);
+  return troubles;
 }
 
 async function countSteps(script: Script, server: Servers, troubles: string[]): Promise<Outcome> {

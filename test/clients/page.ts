@@ -58,7 +58,10 @@ ${lines.join('\n')}
 ${versions.join('\n')}
 
 ONNX Runtime's CUDA provider is compared with its CPU provider: element-wise kernels, matrix products, reductions, softmax,
-convolution, pooling, batch and layer normalisation, attention, with its own kernels, cuDNN and cuBLAS. Versions from 1.31 on hold no PTX.
+convolution, pooling, batch and layer normalisation, attention, with its own kernels, cuDNN and cuBLAS; and a whole model that
+answers questions, shaped as BERT is, with weights that a seed gives. Versions from 1.31 on hold no PTX.
+
+Where cuBLAS is the server's, a program must wait for the network no more often than with its own: that is checked, too.
 
 ## CUDA runtimes
 
@@ -77,7 +80,7 @@ the same time. \`cuGetProcAddress\` is asked for functions as drivers from 1.0 t
 | streams, priorities, events, \`record_stream\`, threads | work |
 | the caching allocator, \`set_per_process_memory_fraction\`, \`OutOfMemoryError\` | work; the limit is the session's |
 | expandable segments | work remoted, where there is an NVML; PyTorch crashes without one |
-| \`@\`, \`matmul\`, \`bmm\`; \`CUDAGraph\` of them | cuBLAS and cuBLASLt, which bring PTX for a device that is newer than they are (13.0) |
+| \`@\`, \`matmul\`, \`bmm\`, \`linear\` with their gradients; \`CUDAGraph\` of them | cuBLAS and cuBLASLt, which bring PTX for a device that is newer than they are (13.0) |
 | tensors of other processes (\`torch.multiprocessing\`) | work, remoted between sessions of one server |
 | every kernel of its own (\`a + b\`, \`ones\`, \`sum\`) | needs a real GPU: see below |
 

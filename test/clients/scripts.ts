@@ -5,7 +5,7 @@ import path from 'node:path';
 import { glob } from '../../scripts/setup/glob.mjs';
 import { deviceUnderTest, onDevice } from '../support/device.js';
 import { build, guestLibrary, root, softwareDevice } from '../support/paths.js';
-import { native, type Outcome, remoted } from '../support/program.js';
+import { type CountedOutcome, counted, native, type Outcome, remoted } from '../support/program.js';
 import { startServer, type TestServer } from '../support/server.js';
 import type { StepCosts } from './costs.js';
 
@@ -42,6 +42,8 @@ export interface Script {
   notNatively?: string;
   /** A folder of cuBLAS that its server serves, and whose calls travel whole; natively it is the program's own. */
   served?: string;
+  /** That one is another release than its own, and may round otherwise: of what is computed only the checks must be the same. */
+  anotherRelease?: true;
   /** What the page says of it. */
   note?: string;
 }
@@ -133,17 +135,21 @@ export const libraries: Script[] = [
 /** PyTorch warns of a device that is newer than it is. */
 const quiet = { PYTHONWARNINGS: 'ignore' };
 const MEMORY = 768;
+const onnxRuntime = {
+  installed: onnx,
+  env: {},
+  libraries: ['cu13', 'cudnn'].flatMap((name) =>
+    glob(`${onnx.folder}/lib/python3*/site-packages/nvidia/${name}/lib`),
+  ),
+  computeCapability: '13.0',
+};
+const answering = { name: 'onnx_answers', ...onnxRuntime };
+const layers = { name: 'torch_layers', installed: torch, env: quiet, computeCapability: '13.0' };
 
 export const frameworks: Script[] = [
-  {
-    name: 'onnx_models',
-    installed: onnx,
-    env: {},
-    libraries: ['cu13', 'cudnn'].flatMap((name) =>
-      glob(`${onnx.folder}/lib/python3*/site-packages/nvidia/${name}/lib`),
-    ),
-    computeCapability: '13.0',
-  },
+  { name: 'onnx_models', ...onnxRuntime },
+  answering,
+  { ...answering, ...served },
   { name: 'torch_memory', installed: torch, env: quiet },
   {
     name: 'torch_memory',
@@ -161,6 +167,8 @@ export const frameworks: Script[] = [
     notNatively: 'it is about a session',
   },
   { name: 'torch_libraries', installed: torch, env: quiet, computeCapability: '13.0' },
+  layers,
+  { ...layers, ...served, anotherRelease: true },
   { name: 'torch_processes', installed: torch, env: quiet, sessions: 2 },
   {
     name: 'torch_host_side',
@@ -233,11 +241,29 @@ export function runRemoted(
   more: Record<string, string> = {},
 ): Promise<Outcome> {
   const { args, env } = prepared(script, guestLibrary);
-  const bound = script.served
-    ? { LD_AUDIT: path.join(build, 'libraries', 'outboard-binding.so') }
-    : {};
-  const counted = { ...env, ...more, ...bound, ...deviceCount('OUTBOARD_GPUS', script) };
-  return remoted(python(script), server.address, { args, env: counted });
+  const bound = script.served ? binding : {};
+  const settings = { ...env, ...more, ...bound, ...deviceCount('OUTBOARD_GPUS', script) };
+  return remoted(python(script), server.address, { args, env: settings });
+}
+
+/** Has a program the server's cuBLAS in place of its own. */
+const binding = { LD_AUDIT: path.join(build, 'libraries', 'outboard-binding.so') };
+
+/** What it costs with cuBLAS of its own, and with that of the server: each on a server that nobody has used. */
+export async function costsOfLibraries(
+  script: Script,
+): Promise<Record<'own' | 'served', CountedOutcome>> {
+  const { args, env } = prepared(script, guestLibrary);
+  const measure = async (bound: Record<string, string>) => {
+    const server = await startServerFor(script);
+    try {
+      const settings = { ...env, ...bound };
+      return await counted(python(script), server.address, { args, env: settings });
+    } finally {
+      await server.stop();
+    }
+  };
+  return { own: await measure({}), served: await measure(binding) };
 }
 
 /** As above, with what its steps cost; null where it did not come to its end. */
