@@ -115,7 +115,8 @@ ssize_t Records::receive(int fd, const iovec *parts, int count, int flags) {
       errno = EBADMSG;
       return -1;
     }
-    if (parts->iov_len > kContent && next_is_full()) {
+    // More than one part is for a payload, which begins a record.
+    if (parts->iov_len > kContent && (next_is_full() || (count > 1 && begin_ == end_))) {
       if (const auto got = receive_in_place(fd, *parts, flags)) return *got;
       continue;
     }
@@ -125,9 +126,12 @@ ssize_t Records::receive(int fd, const iovec *parts, int count, int flags) {
       end_ -= begin_;
       begin_ = 0;
     }
-    // Not much more than is asked for: what follows may be received in place.
-    size_t most = OUTBOARD_TLS_RECORD;
+    // Not more than is asked for, or what completes a record: what follows may be received in
+    // place.
+    size_t most = 0;
     for (int i = 0; i < count; i++) most += parts[i].iov_len;
+    most += (most / kContent + 1) * OUTBOARD_TLS_OVERHEAD;
+    if (end_ - begin_ >= OUTBOARD_TLS_HEADER) most = std::max<size_t>(most, OUTBOARD_TLS_RECORD);
     const ssize_t got = recv(fd, in_.data() + end_, std::min(most, kIn - end_), flags);
     if (got <= 0) return got;
     end_ += static_cast<size_t>(got);
@@ -269,6 +273,7 @@ std::span<iovec> Records::seal(iovec *&parts, int &count, const iovec *spent) {
     uint8_t *const content = at + OUTBOARD_TLS_HEADER;
     size_t have = 0;
     while (count > 0 && have < kContent) {
+      if (have > 0 && parts == spent && parts->iov_len > kContent) break;
       const size_t piece = std::min<size_t>(kContent - have, parts->iov_len);
       if (piece > 0) memcpy(content + have, parts->iov_base, piece);
       have += piece;

@@ -137,9 +137,11 @@ int dial_write(int fd, struct tls *tls, const void *bytes, size_t size, int time
   int count = size != 0, error = 0;
   while (count && !error) {
     _Bool unreadable = 0;
-    size_t sealed;
-    const uint8_t *records = tls_seal(tls, &parts, &count, part.iov_base, &unreadable, &sealed);
-    error = sealed ? write_plain(fd, (const char *)records, sealed, deadline) : EPROTO;
+    struct iovec *records;
+    const int sealed = tls_seal(tls, &parts, &count, part.iov_base, &unreadable, &records);
+    if (!sealed) error = EPROTO;
+    for (int i = 0; i < sealed && !error; i++)
+      error = write_plain(fd, records[i].iov_base, records[i].iov_len, deadline);
   }
   return error;
 }

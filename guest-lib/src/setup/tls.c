@@ -17,14 +17,14 @@
 #include "setup/log.h"
 #include "setup/wait.h"
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
-
-// Records that leave together.
+// Records that leave together. The kernel copies to where contents begin, and is fast only if that
+// is the beginning of a line of the cache; headers, and a change of keys, are in front of it.
 #define OUT_RECORDS 8
-#define OUT_BYTES \
-  (OUTBOARD_TLS_UPDATE + OUT_RECORDS * (OUTBOARD_TLS_CONTENT + OUTBOARD_TLS_OVERHEAD))
+#define LINE 64
+#define OUT_STRIDE (OUTBOARD_TLS_CONTENT + LINE)
+#define OUT_BYTES (LINE + OUT_RECORDS * OUT_STRIDE)
+_Static_assert(OUTBOARD_TLS_UPDATE + OUTBOARD_TLS_HEADER <= LINE, "room in front");
+_Static_assert(OUTBOARD_TLS_OVERHEAD <= LINE, "room between");
 // A server's whole handshake has room in it, chains of certificates included.
 #define IN_BYTES (128u << 10)
 
@@ -34,7 +34,8 @@ struct tls {
   size_t begin, end;                    // of what has come and was not opened
   int failed;                           // an errno value: nothing is received any more
   uint8_t in[IN_BYTES];
-  uint8_t out[OUT_BYTES];
+  struct iovec sealed[OUT_RECORDS];  // what of `out` is to be sent
+  _Alignas(LINE) uint8_t out[OUT_BYTES];
 };
 
 // ---- files -------------------------------------------------------------------------------------
@@ -275,20 +276,13 @@ void tls_close(struct tls *tls) {
 
 // ---- records -----------------------------------------------------------------------------------
 
-// Whether all of it can be read; false also where the kernel (before 5.14) does not tell.
-static _Bool readable(const struct iovec *part) {
-  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)part->iov_base;
-  const uintptr_t begin = at & -page, end = (at + part->iov_len + page - 1) & -page;
-  return madvise((void *)begin, end - begin, MADV_POPULATE_READ) == 0;
-}
-
-// What is the program's and cannot be read is found out by the kernel.
+// What is the program's and cannot be read is found out by the kernel, which copies it to our
+// memory: that way round it looks up pages of ours alone, which are in the cache.
 static _Bool copy(const struct iovec *to, int count, const struct iovec *from, _Bool ours) {
-  const _Bool direct = ours || readable(from);
-  ssize_t copied = direct ? -1 : process_vm_readv(getpid(), to, (unsigned long)count, from, 1, 0);
+  ssize_t copied = ours ? -1 : process_vm_writev(getpid(), from, 1, to, (unsigned long)count, 0);
   if (copied == (ssize_t)from->iov_len) return 1;
   // Sandboxes forbid it.
-  const _Bool by_us = direct || (copied < 0 && errno != EFAULT);
+  const _Bool by_us = ours || (copied < 0 && errno != EFAULT);
   const char *at = from->iov_base;
   size_t there = by_us ? from->iov_len : copied < 0 ? 0 : (size_t)copied;
   for (int i = 0; i < count; i++) {
@@ -300,47 +294,56 @@ static _Bool copy(const struct iovec *to, int count, const struct iovec *from, _
   return by_us;
 }
 
-// Of all records' content, the bytes from `begin` on, as they lie in the records at `records`.
-static int places(uint8_t *records, size_t begin, size_t size, struct iovec *out) {
+static uint8_t *content_of(struct tls *tls, size_t record) {
+  return tls->out + LINE + record * OUT_STRIDE;
+}
+
+// Where `size` bytes lie from a byte of a record's content on.
+static int places(struct tls *tls, size_t record, size_t within, size_t size, struct iovec *out) {
   int count = 0;
-  while (size) {
-    const size_t record = begin / OUTBOARD_TLS_CONTENT, within = begin % OUTBOARD_TLS_CONTENT;
+  for (; size; record++, within = 0) {
     const size_t room = OUTBOARD_TLS_CONTENT - within, piece = size < room ? size : room;
-    uint8_t *content =
-        records + record * (OUTBOARD_TLS_CONTENT + OUTBOARD_TLS_OVERHEAD) + OUTBOARD_TLS_HEADER;
-    out[count++] = (struct iovec){content + within, piece};
-    begin += piece, size -= piece;
+    out[count++] = (struct iovec){content_of(tls, record) + within, piece};
+    size -= piece;
   }
   return count;
 }
 
-const uint8_t *tls_seal(struct tls *tls, struct iovec **parts, int *count, const void *ours,
-                        _Bool *unreadable, size_t *size) {
-  uint8_t *at = tls->out + outboard_tls_update(tls->connection, tls->out);
-  size_t have = 0;
-  while (*count && have < OUT_RECORDS * OUTBOARD_TLS_CONTENT) {
+int tls_seal(struct tls *tls, struct iovec **parts, int *count, const void *ours, _Bool *unreadable,
+             struct iovec **sealed) {
+  size_t sizes[OUT_RECORDS], record = 0, have = 0;  // of the record
+  while (*count && record < OUT_RECORDS) {
     struct iovec *part = *parts, piece = *part, to[OUT_RECORDS];
-    if (piece.iov_len > OUT_RECORDS * OUTBOARD_TLS_CONTENT - have)
-      piece.iov_len = OUT_RECORDS * OUTBOARD_TLS_CONTENT - have;
+    // A payload begins a record, so that the server can receive it where it belongs.
+    if (have && piece.iov_len > OUTBOARD_TLS_CONTENT) {
+      sizes[record++] = have, have = 0;
+      continue;
+    }
+    const size_t room = (OUT_RECORDS - record) * OUTBOARD_TLS_CONTENT - have;
+    if (piece.iov_len > room) piece.iov_len = room;
     const _Bool is_ours = piece.iov_base == ours;
-    if (!copy(to, places(at, have, piece.iov_len, to), &piece, is_ours)) *unreadable = 1;
-    have += piece.iov_len;
+    if (piece.iov_len && !copy(to, places(tls, record, have, piece.iov_len, to), &piece, is_ours))
+      *unreadable = 1;
+    for (have += piece.iov_len; have >= OUTBOARD_TLS_CONTENT; have -= OUTBOARD_TLS_CONTENT)
+      sizes[record++] = OUTBOARD_TLS_CONTENT;
     if (is_ours) ours = (char *)ours + piece.iov_len;
     part->iov_base = (char *)part->iov_base + piece.iov_len;
     part->iov_len -= piece.iov_len;
     if (!part->iov_len) ++*parts, --*count;
   }
-  while (have) {
-    const size_t content = have < OUTBOARD_TLS_CONTENT ? have : OUTBOARD_TLS_CONTENT;
-    const size_t record = outboard_tls_seal(tls->connection, at, content);
-    if (!record) {
-      *size = 0;
-      return tls->out;
-    }
-    at += record, have -= content;
+  if (have) sizes[record++] = have;
+  // In front of the first header, which it leaves room for.
+  uint8_t *const update = content_of(tls, 0) - OUTBOARD_TLS_HEADER - OUTBOARD_TLS_UPDATE;
+  const size_t before = outboard_tls_update(tls->connection, update);
+  for (size_t i = 0; i < record; i++) {
+    uint8_t *const at = content_of(tls, i) - OUTBOARD_TLS_HEADER;
+    const size_t size = outboard_tls_seal(tls->connection, at, sizes[i]);
+    if (!size) return 0;
+    const size_t front = i ? 0 : before;
+    tls->sealed[i] = (struct iovec){at - front, size + front};
   }
-  *size = (size_t)(at - tls->out);
-  return tls->out;
+  *sealed = tls->sealed;
+  return (int)record;
 }
 
 static void fail(struct tls *tls, int failure) {

@@ -22,12 +22,12 @@ void tls_close(struct tls *tls);
 
 // One thread may send while another receives.
 
-// Seals what `parts` hold, in whole records, as much as there is room for, and takes it away from
-// them. What is not readable is sent as zeros, and *unreadable set; what `ours` says is known to be
-// readable. Returns the bytes to be sent, which stay until the next call; of *size 0: nothing can
-// be sent any more.
-const uint8_t *tls_seal(struct tls *tls, struct iovec **parts, int *count, const void *ours,
-                        _Bool *unreadable, size_t *size);
+// Seals what `parts` hold, some bytes at least, in whole records, as much as there is room for, and
+// takes it away from them. What is not readable is sent as zeros, and *unreadable set; what `ours`
+// says is known to be readable. Returns how many pieces are to be sent, and in *sealed these, which
+// stay until the next call; 0: nothing can be sent any more.
+int tls_seal(struct tls *tls, struct iovec **parts, int *count, const void *ours, _Bool *unreadable,
+             struct iovec **sealed);
 
 // As recv; but what has come lies at *at until the caller has told by tls_took how much of it has
 // been used up. -1 with errno EBADMSG: what came is not what the server has sent, which the log

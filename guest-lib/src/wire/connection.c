@@ -167,12 +167,12 @@ static int wait_to_send(struct session *session) {
 }
 
 // All records, whatever the socket takes at a time. 0, or an errno value.
-static int send_records(struct session *session, const uint8_t *at, size_t size) {
-  while (size) {
-    ssize_t sent = send(connection_fd(session), at, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+static int send_records(struct session *session, struct iovec *records, int count) {
+  while (count) {
+    struct msghdr message = {.msg_iov = records, .msg_iovlen = (size_t)count};
+    ssize_t sent = sendmsg(connection_fd(session), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
-      at += sent;
-      size -= (size_t)sent;
+      advance(&records, &count, (size_t)sent);
       continue;
     }
     if (errno == EINTR) continue;
@@ -188,10 +188,9 @@ static int send_sealed(struct session *session, struct iovec *parts, int count) 
   _Bool unreadable = 0;
   while (count) {
     if (parts == first) ours = parts->iov_base;
-    size_t size;
-    const uint8_t *records =
-        tls_seal(session->connection->tls, &parts, &count, ours, &unreadable, &size);
-    int error = size ? send_records(session, records, size) : EPROTO;
+    struct iovec *records;
+    int sealed = tls_seal(session->connection->tls, &parts, &count, ours, &unreadable, &records);
+    int error = sealed ? send_records(session, records, sealed) : EPROTO;
     if (error) return error;
   }
   return unreadable ? EFAULT : 0;
