@@ -187,6 +187,11 @@ GateOptions Session::limited(GateOptions gate, const SessionOptions &options) {
 
 bool Session::resume(int fd, uint64_t received, uint32_t epoch) {
   prepare_socket(fd);
+  {
+    // Whoever it came from may know that it is here before it is done.
+    std::unique_lock lock(end_mutex_);
+    over_.wait(lock, [this] { return !arriving_; });
+  }
   return reconnection_.offer(fd, received, epoch);
 }
 
