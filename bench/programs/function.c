@@ -1,6 +1,7 @@
-// bench-function PREPARE WORK BYTES: a function of DGSF's experiment. It has its session and so much memory at once, and
-// says `ready`; prepares for so many milliseconds since its beginning, in which it fills its memory; then keeps the GPU busy
-// for so many, of its own time on it. At the end it says `right` if the memory is as it was.
+// bench-function PREPARE WORK BYTES: a function of DGSF's experiment. It has its session and so
+// much memory at once, and says `ready`; prepares for so many milliseconds since its beginning, in
+// which it fills its memory; then keeps the GPU busy for so many, of its own time on it. At the end
+// it says `right` if the memory is as it was.
 #include <time.h>
 
 #include "contents.h"
