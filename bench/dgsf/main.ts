@@ -103,6 +103,7 @@ export type Change = ReturnType<typeof changes>;
 
 /** A row of the functions that work. */
 export interface WorkingRow extends Working {
+  date: string;
   functions: Worked[];
 }
 
@@ -114,7 +115,7 @@ async function workingRows(): Promise<WorkingRow[]> {
   if (best) all.push({ setting: best, migration: true, memoryScale });
   for (const one of all) {
     const functions = await work(one, plan);
-    found.push({ ...one, functions });
+    found.push({ ...one, date: new Date().toISOString(), functions });
     console.log(
       `${one.setting.policy}, ${one.setting.servers} servers each${one.migration ? ', migration' : ''}:`,
       functions.map(({ gpus, ended }) => `${ended.toFixed(1)} s on ${gpus.join(', ')}`).join('; '),

@@ -108,7 +108,7 @@ function worked(rows: readonly WorkingRow[]): string {
     const done = Math.max(...functions.map(({ ended }) => ended));
     return `| ${[title, String(inPaper), done.toFixed(1), ...each].join(' | ')} |`;
   });
-  return `Functions are programs here, and time is the paper's: each has its session at once, fills its memory (${first.memoryScale} times less
+  return `On ${first.date.slice(0, 10)}. Functions are programs here, and time is the paper's: each has its session at once, fills its memory (${first.memoryScale} times less
 than in the paper, on GPUs that have ${first.memoryScale} times less), prepares, keeps its GPU busy with kernels of 5 ms for its time, and checks
 its memory. Kernels wait for the clock, so what makes functions slow each other down is \`--quota device-time\` alone: of a GPU that two
 want each has half, and unlike ones gain nothing by overlapping, as they do on a real GPU. *Migration* is \`--migration imbalance\`, DGSF's rule.

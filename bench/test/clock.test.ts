@@ -18,6 +18,7 @@ const meant = new Map([
   ['monitor/src/tenants/edit.ts', 'dates written into the file'],
   ['monitor/src/commands/tenant.ts', 'dates given by people'],
   ['monitor/src/tls/shaking.ts', 'what time it is for a certificate'],
+  ['monitor/src/tls/tls.ts', 'what time it is for a certificate'],
   ['monitor/src/queue/decisions.ts', 'when something was decided, for people'],
   ['monitor/src/server/tracing.ts', 'when spans were; how long they took comes from performance'],
 ]);

@@ -142,19 +142,19 @@ t.test('what cannot go along', { skip: noPrograms }, async (t) => {
   );
   const session = await operator.session();
   const { id } = session;
-  const refused = async (wish: object, why: RegExp) => {
+  const refused = async (wish: object, why: RegExp, code = 'OB_MOVE') => {
     const answer = await operator.move(id, wish);
-    t.match(answer, { code: 'OB_MOVE', message: why });
+    t.match(answer, { code, message: why });
   };
   await steps.say('step');
   await refused({ gpu: session.gpu }, /it is on GPU \d already/);
-  await refused({ gpu: 2 }, /there is no GPU 2, only 0 to 1/);
+  await refused({ gpu: 2 }, /there is no GPU 2, only 0 to 1/, 'OB_NO_GPU');
   await refused({ gpu: 1 - session.gpu, within: true }, /--within moves it to another process/);
   t.match(await operator.move(id + 1, {}), { code: 'OB_NO_SESSION' });
   await steps.say('piece');
   await steps.say('step');
   await refused({}, /it has memory that it manages itself/);
-  await refused({ gpu: 2 }, /there is no GPU 2, only 0 to 1/);
+  await refused({ gpu: 2 }, /there is no GPU 2, only 0 to 1/, 'OB_NO_GPU');
   await steps.say('free');
   await steps.say('step');
   const answer = await operator.move(id, { gpu: 1 - session.gpu });
