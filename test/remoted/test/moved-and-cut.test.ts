@@ -1,5 +1,6 @@
 // Sessions that are kept over cuts move to other GPUs of their server, whose connections are cut meanwhile: programs say
-// what they say natively. At night all programs, moved and cut again and again; else a few.
+// what they say natively: all programs, moved and cut again and again.
+// Run nightly: it takes minutes.
 import t from 'tap';
 import { allPrograms, wantedPrograms } from '../../support/all-programs.js';
 import { seeded, startCuttingProxy } from '../../support/cutting-proxy.js';
