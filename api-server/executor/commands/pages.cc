@@ -53,9 +53,8 @@ void handle_PagesUpload(Session &s, const wire_PagesUpload &in_place, Starts<Wor
     uint8_t *const carried = s.carried_pages().payload();
     if (!s.payload(carried, q.length)) return;
     count_alone(s.count().uploads);
-    if (s.carried_pages().upload(q, &left)) {
-      return posted(left.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
-    }
+    // What it did not carry, as it does not know the memory, is copied: that may be another's.
+    if (s.carried_pages().upload(q, &left) && left.empty()) return posted(CUDA_SUCCESS);
     staged = s.upload_staging().place(q.length, stream);
     memcpy(staged, carried, q.length);
   } else {
