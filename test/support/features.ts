@@ -13,12 +13,6 @@ export const plainPrograms = listPrograms(`${root}/test/programs`).filter(
   ({ name, source }) => !source.includes('/') && !elsewhere.includes(name),
 );
 
-/**
- * Only run at night: natively it ends with "free(): invalid pointer" in up to half of its runs on a processor without
- * AVX-512, where its threads' heaps are many (not with MALLOC_ARENA_MAX=1); why is not known yet.
- */
-export const notByDay = (name: string) => name === 'many-threads' && !process.env['NIGHTLY'];
-
 /** By program, what is missing. */
 export const notRemoted = new Map(
   readFileSync(`${root}/test/programs/features/not-remoted.tsv`, 'utf8')
@@ -55,7 +49,7 @@ export async function sameOnServer(
   choose = <T>(all: readonly T[]): readonly T[] => all,
 ) {
   for (const { name } of choose(features)) {
-    if (notRemoted.has(name) || beyond.has(name) || notByDay(name)) continue;
+    if (notRemoted.has(name) || beyond.has(name)) continue;
     const here = await nativeOutcome(name, env);
     const there = await remoted(testProgram(name), address);
     if (unsteady.has(name)) t.same([there.code, here.code], [0, 0], name);

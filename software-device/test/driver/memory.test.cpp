@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "support.h"
 
 namespace {
@@ -61,6 +63,29 @@ void small_allocations_share_granules(void **) {
   }
   for (size_t i = 0; i < blocks.size(); i++) OK(cuMemFree_v2(blocks[(i * 2657) % blocks.size()]));
   assert_int_equal(free_now(), all);
+}
+
+// What is freed from the last to the first gives each granule back once, or two later allocations
+// have the same addresses.
+void freed_backwards(void **) {
+  constexpr size_t kSize = 500 << 10;
+  const size_t before = free_now();
+  std::vector<CUdeviceptr> all;
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < 24; i++) {
+      CUdeviceptr at;
+      OK(cuMemAlloc_v2(&at, kSize));
+      OK(cuMemsetD8_v2(at, static_cast<unsigned char>(i), kSize));
+      all.push_back(at);
+    }
+    std::sort(all.begin(), all.end());
+    for (size_t i = 1; i < all.size(); i++) assert_true(all[i - 1] + kSize <= all[i]);
+    while (!all.empty()) {
+      OK(cuMemFree_v2(all.back()));
+      all.pop_back();
+    }
+    assert_int_equal(free_now(), before);
+  }
 }
 
 void wrong_addresses_are_refused(void **) {
@@ -270,6 +295,7 @@ int main() {
       TEST(the_limit_is_real),
       TEST(fragmented_memory_is_usable),
       TEST(small_allocations_share_granules),
+      TEST(freed_backwards),
       TEST(wrong_addresses_are_refused),
       TEST(ranges_and_attributes),
       TEST(patterns),

@@ -1,16 +1,17 @@
 // One program per feature of CUDA, natively on the software device. Each checks its own results.
 import { existsSync } from 'node:fs';
 import t from 'tap';
-import { features, notByDay } from '../../support/features.js';
-import { noPrograms } from '../../support/paths.js';
+import { listFeatures } from '../../../examples/build.mjs';
+import { noPrograms, root } from '../../support/paths.js';
 import { native, testProgram } from '../../support/program.js';
+
+const features = listFeatures(`${root}/test/programs`);
 
 t.test('each says what it shows, under a name of its own', async (t) => {
   for (const { name, shows } of features) t.match(shows, /^\S.*\.$/, `${name}: ${shows}`);
 });
 
 for (const { name, shows } of features) {
-  if (notByDay(name)) continue;
   t.test(`${name}: ${shows}`, { skip: noPrograms }, async (t) => {
     t.ok(existsSync(testProgram(name)), 'it is built');
     const { code, signal, stdout, stderr } = await native(testProgram(name));

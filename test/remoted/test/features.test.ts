@@ -4,7 +4,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { features, nativeOutcome, notByDay, notRemoted } from '../../support/features.js';
+import { features, nativeOutcome, notRemoted } from '../../support/features.js';
 import { noPrograms, root } from '../../support/paths.js';
 import { type Cost, counted, type Outcome, testProgram } from '../../support/program.js';
 import { startServer, type TestServer } from '../../support/server.js';
@@ -39,7 +39,6 @@ t.test('what is not remoted is a feature, and has a reason', async (t) => {
 const said = ({ code, signal, stdout, stderr }: Outcome) => ({ code, signal, stdout, stderr });
 
 for (const { name, shows } of features) {
-  if (notByDay(name)) continue;
   t.test(`${name}: ${shows}`, { skip: noPrograms }, async (t) => {
     const here = await nativeOutcome(name);
     t.equal(here.code, 0, `natively: ${here.stderr}`);

@@ -2,7 +2,7 @@
 // nothing of each other, a program does and says what it does natively with as many devices; and
 // what every feature does is the same beside a device that it does not use.
 import t, { type Test } from 'tap';
-import { features, nativeOutcome, notByDay, sample } from '../../support/features.js';
+import { features, nativeOutcome, sample } from '../../support/features.js';
 import { noPrograms } from '../../support/paths.js';
 import {
   native,
@@ -137,7 +137,6 @@ t.test('a program is killed: no server keeps anything of it', { skip: noPrograms
 // Those that are about other devices, or about processes with sessions of their own.
 const others = new Set(['ipc', 'shared-pieces', 'peer-devices', 'device-calls']);
 for (const { name, shows } of sample(features, 1)) {
-  if (notByDay(name)) continue;
   if (others.has(name)) continue;
   t.test(`${name}: ${shows}`, { skip: noPrograms }, async (t) => {
     const here = await nativeOutcome(name);

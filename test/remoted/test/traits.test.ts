@@ -4,7 +4,6 @@
 // for what only the same thread could tell it.
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { notByDay } from '../../support/features.js';
 import { noPrograms } from '../../support/paths.js';
 import { native, remoted, testProgram } from '../../support/program.js';
 import { startServer } from '../../support/server.js';
@@ -16,8 +15,7 @@ const some = [
   ...['callbacks', 'graph-host-memory', 'graph-host-order', 'host-functions'],
   ...['managed-memory', 'mapped-memory', 'pinned-order'],
 ];
-const others = ['held-loads', 'many-threads', 'stream-values', 'waiting-threads'];
-const whole = [...few, ...some, ...others.filter((name) => !notByDay(name))];
+const whole = [...few, ...some, 'held-loads', 'many-threads', 'stream-values', 'waiting-threads'];
 // Those that allocate, map and share memory, or count what is free.
 const memory = [
   ...['frees-while-running', 'frees-while-running-shared', 'ends-while-running', 'granularity'],

@@ -159,20 +159,20 @@ std::vector<Arena::Retired> Arena::release(uint64_t address, uint64_t size) {
 std::vector<Arena::Retired> Arena::release_small(uint64_t address, uint64_t size) {
   small_.add(address, size);
   auto [base, length] = *small_.around(address);
+  const uint64_t first = round_up(base, kGranule), end = base + length;
   std::vector<Retired> retired;
-  for (uint64_t slab = round_up(base, kGranule); slab + kGranule <= base + length;
-       slab += kGranule) {
-    if (slab == spare_) continue;
-    if (!spare_) {
-      spare_ = slab;
-      continue;
-    }
-    const uint64_t later = std::max(slab, spare_);
-    spare_ = std::min(slab, spare_);
-    small_.take_at(later, kGranule);
-    granules_->set(later, kGranule, 0);
-    retired.push_back({later, kGranule, false});
-  }
+  auto retire = [&](uint64_t slab) {
+    small_.take_at(slab, kGranule);
+    granules_->set(slab, kGranule, 0);
+    retired.push_back({slab, kGranule, false});
+  };
+  if (end < first + kGranule) return retired;  // no slab is wholly free
+  // The first of all that are stays. One that was spare may lie among them, or anywhere else.
+  const uint64_t was = spare_;
+  if (!spare_ || first < spare_) spare_ = first;
+  if (was >= end) retire(was);
+  for (uint64_t slab = first; slab + kGranule <= end; slab += kGranule)
+    if (slab != spare_) retire(slab);
   return retired;
 }
 
