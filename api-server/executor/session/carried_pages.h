@@ -29,10 +29,11 @@ class CarriedPages {
   CarriedPages(PagePorter *porter, const Memory &memory, Answers &answers)
       : porter_(porter), memory_(memory), answers_(answers) {}
 
-  // ---- for the watchman ------------------------------------------------------------------------
-
   // Nothing has been passed over.
   void begin() { changing_.clear(); }
+
+  // ---- for the watchman ------------------------------------------------------------------------
+
   // Passes over a command, which is all there at `at`, or carries it out. False when its pages
   // should have been carried and could not be.
   bool pass(const Receiver &receiver, size_t at, const wire_header &head, uint64_t sequence);

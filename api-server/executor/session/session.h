@@ -122,7 +122,8 @@ class Session : public std::enable_shared_from_this<Session> {
   template <class Carry>
   bool carry(Carry with) {
     const bool watched = watched_;
-    watch_ends();  // only one of them may
+    watch_ends();            // only one of them may
+    carried_pages_.begin();  // it has carried out all before
     if (with(carried_pages_)) return true;
     if (watched) watch_begins();
     return false;

@@ -28,15 +28,16 @@ static CUresult upload_run(struct session *session, uint64_t destination, const 
   return result;
 }
 
-// Where the server's streams take only so many operations, what becomes several commands is sent in
-// parts: for each its stream has to have room. Through memory that both share, a part goes in slots
-// of a quarter of it.
+// Where the server's streams take only so many operations, or functions are pending, what becomes
+// several commands is sent in parts: for each its stream and the server have to have room. Through
+// memory that both share, a part goes in slots of a quarter of it.
 static CUresult upload_parts(struct session *session, uint64_t destination, const char *source,
                              uint64_t bytes, uint64_t stream) {
   const unsigned slots = session->region_state == REGION_NONE ? 1 : 4;
   CUresult result = CUDA_SUCCESS;
   for (uint64_t done = 0, part; done < bytes && !result; done += part) {
     part = bytes - done < WIRE_BULK_MAX ? bytes - done : WIRE_BULK_MAX;
+    stream_await_server(session, part);
     result = stream_await_operations(session, stream, slots * STREAM_OPERATIONS_OF_UPLOAD);
     if (!result) result = upload_run(session, destination + done, source + done, part, stream);
   }
@@ -45,9 +46,9 @@ static CUresult upload_parts(struct session *session, uint64_t destination, cons
 
 CUresult upload_line(struct session *session, uint64_t destination, const void *source,
                      uint64_t bytes, uint64_t stream) {
-  return __builtin_expect(session->stream_operations != 0, 0)
-             ? upload_parts(session, destination, source, bytes, stream)
-             : upload_run(session, destination, source, bytes, stream);
+  const _Bool waits = session->stream_operations != 0 || atomic_load(&pending_seen);
+  return __builtin_expect(waits, 0) ? upload_parts(session, destination, source, bytes, stream)
+                                    : upload_run(session, destination, source, bytes, stream);
 }
 
 // ---- boxes -------------------------------------------------------------------------------------
@@ -122,6 +123,7 @@ static __attribute__((noinline)) CUresult upload_box(const struct copy *copy) {
   while (piece.z < box->depth) {
     box_piece_shape(&piece, box, packed ? BOX_PACK_MAX : WIRE_BULK_MAX, packed || rows,
                     packed || slices);
+    stream_await_server(copy->session, box_bytes(&piece.box));
     CUresult result =
         stream_await_operations(copy->session, copy->stream, STREAM_OPERATIONS_OF_UPLOAD);
     if (!result)

@@ -8,6 +8,7 @@
 #include "base/stats.h"
 #include "guest_calls.h"
 #include "session/session.h"
+#include "streams/room.h"
 
 // Larger ones are asked for first, which costs a round trip more when the server has not got them.
 #define SEND_UNASKED_MAX (64u << 10)
@@ -77,6 +78,7 @@ CUresult image_send(struct session *session, const struct image *image) {
   wait_for_room(session->known_images, image);
   for (uint64_t offset = 0; offset < image->size; offset += WIRE_BULK_MAX) {
     uint64_t part = image->size - offset < WIRE_BULK_MAX ? image->size - offset : WIRE_BULK_MAX;
+    stream_await_server(session, part);
     CUresult result =
         put_ModulePiece(session, image->hash[0], image->hash[1], image->hash[2], image->hash[3],
                         image->size, offset, part, image->bytes + offset);

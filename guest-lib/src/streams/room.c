@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/thread_role.h"
 #include "guest_calls.h"
 #include "wire/answer.h"
 #include "wire/batch.h"
@@ -12,6 +13,8 @@
 // A mark for each quarter of what a stream takes, so that who fills it finds the first quarter free
 // again before the last one is used up.
 #define MARKS 4
+// Of payload, while functions are pending: the server keeps twice as much (session_limits.h).
+#define BYTES_BESIDE_FUNCTIONS (UINT64_C(128) << 20)
 
 struct place {
   struct session *session;
@@ -112,4 +115,19 @@ _Bool room_for_query(struct session *session, uint64_t wire) {
       answer_poll(session);
       return 0;
   }
+}
+
+void room_await_server(struct session *session, uint64_t bytes) {
+  if (thread_role.awaited || thread_role.in_function) return;
+  if (!pending_any()) {
+    atomic_store(&session->beside_functions, 0);
+    return;
+  }
+  if (atomic_fetch_add(&session->beside_functions, bytes) + bytes < BYTES_BESIDE_FUNCTIONS) return;
+  atomic_store(&session->beside_functions, 0);
+  // An error of earlier work is the call's own to find.
+  struct answer answer;
+  answer_init(&answer);
+  ask_Echo(session, &answer);
+  answer_free(&answer);
 }

@@ -12,10 +12,12 @@
 #ifndef OUTBOARD_ROOM_H
 #define OUTBOARD_ROOM_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "cuda_driver.h"
 #include "session/session.h"
+#include "streams/pending.h"
 #include "wire/order.h"
 
 // Waits until the stream has room for so many operations of the server's driver, or has none at
@@ -38,5 +40,16 @@ static inline CUresult stream_await_room(struct session *session, uint64_t wire)
 // Takes room for one operation, as a question of the stream may become, without waiting. False
 // where there is none: something of the stream is not done.
 _Bool room_for_query(struct session *session, uint64_t wire);
+
+// Keeps the server able to take up what a function of the program says when it returns. A call of
+// the server's driver may wait for that function, and meanwhile what comes is kept, up to a limit
+// (read_ahead_bytes, docs/limits.md), in which the return has to fit. To be called before a call of
+// the program sends `bytes` of payload, with no lock held that a function's return takes. Now and
+// then it waits until the server has executed what was sent.
+void room_await_server(struct session *session, uint64_t bytes);
+static inline void stream_await_server(struct session *session, uint64_t bytes) {
+  if (__builtin_expect(atomic_load_explicit(&pending_seen, memory_order_relaxed), 0))
+    room_await_server(session, bytes);
+}
 
 #endif
