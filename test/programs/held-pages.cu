@@ -1,8 +1,8 @@
 // Functions of the host that read and write memory which host and device share, while another
 // thread loads a library, and one more makes, fills, uses and frees memory. A stream is held by the
-// function; kernels before and behind it use the same memory: managed, allocated and registered. A
-// driver may let the load wait for the function, and let nobody start a copy meanwhile.
-// flags: -lcuda
+// function, or by a graph that calls it; kernels before and behind it use the same memory: managed,
+// allocated and registered. A driver may let the load wait for the function, and let nobody start a
+// copy meanwhile. flags: -lcuda
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -150,9 +150,19 @@ int main() {
   work_beside(&over);
   for (int round = 1; round <= kRounds; round++) {
     Call call{shared, round, 0, {false}};
+    const bool by_graph = round == kRounds;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    if (by_graph) CHECK(cudaStreamBeginCapture(held, cudaStreamCaptureModeThreadLocal));
     before<<<blocks, 256, 0, held>>>(shared, round);
     CHECK(cudaLaunchHostFunc(held, function, &call));
     behind<<<blocks, 256, 0, held>>>(shared, round, wrong);
+    if (by_graph) {
+      CHECK(cudaStreamEndCapture(held, &graph));
+      CHECK(cudaGraphInstantiate(&exec, graph, 0));
+      CHECK(cudaGraphLaunch(exec, held));
+      CHECK(cudaGraphDestroy(graph));
+    }
     while (!call.entered) std::this_thread::yield();
     over = false;
     std::thread loads(load), works([&over] { work_beside(&over); });
@@ -160,6 +170,7 @@ int main() {
     CHECK(cudaStreamSynchronize(held));
     over = true;
     works.join();
+    if (by_graph) CHECK(cudaGraphExecDestroy(exec));
     CHECK(cudaMemcpy(&seen, wrong, sizeof seen, cudaMemcpyDeviceToHost));
     printf("round %d: wrong on the host %d, on the device %d\n", round, call.wrong, seen);
   }

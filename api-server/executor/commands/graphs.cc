@@ -1,5 +1,7 @@
 // Commands of graphs. A graph that is refused, for whatever reason, is one that cannot be launched;
 // why, the guest is told like any error of a posted command.
+#include <algorithm>
+
 #include "commands/graph_records.h"
 #include "dispatch.h"
 
@@ -160,6 +162,8 @@ std::span<const uint8_t> bytes_of(const std::vector<uint64_t> &words, uint64_t l
 
 CUresult instantiate(Session &s, GraphExec &exec) {
   exec.of->complete = true;
+  exec.of->calls = std::ranges::any_of(
+      exec.of->nodes, [](const auto &node) { return node.type == CU_GRAPH_NODE_TYPE_HOST; });
   exec.arrays = exec.of->arrays;
   exec.blocks = exec.of->blocks;
   if (!are_there(s, exec.arrays)) return CUDA_ERROR_INVALID_HANDLE;
@@ -218,7 +222,10 @@ void handle_GraphLaunch(Session &s, const wire_GraphLaunch &q, Starts<Work::kKer
   count_alone(s.count().launches);
   s.answers().launched();
   Gate::Pass pass = work.launch(stream, *exec->cost, exec->blocks);
-  posted(pass.started(pass->cuGraphLaunch(exec->object, stream)));
+  const auto launch = [&] { return pass.started(pass->cuGraphLaunch(exec->object, stream)); };
+  if (!exec->of->calls) return posted(launch());
+  s.pages().mark();
+  posted(s.host_functions().launch_graph(stream, launch));
 }
 
 void handle_GraphSet(Session &s, const wire_GraphSet &in_place) {

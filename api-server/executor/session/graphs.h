@@ -42,6 +42,7 @@ struct GraphNodes {
   std::set<CUgraphConditionalHandle> conditions;  // handles that were made for it
   uint64_t blocks = 0;                            // the blocks of all its kernels, once each
   uint64_t taken = 1;     // for how much it counts: itself, its nodes and handles of conditions
+  bool calls = false;     // some node calls a function of the program
   bool complete = false;  // all its nodes have come
   bool stale = false;     // a module of one of its kernels has been unloaded
 };

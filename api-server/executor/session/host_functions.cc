@@ -90,6 +90,14 @@ bool HostFunctions::node(uint64_t function, CUDA_HOST_NODE_PARAMS *parameters) {
   return true;
 }
 
+// One porter stands by for all functions of a graph, until it has ended: it keeps nobody waiting.
+void HostFunctions::release_behind(CUstream stream, CUresult launched) {
+  const auto release = [](void *porter) { static_cast<PagePorter *>(porter)->release_one(); };
+  if (launched != CUDA_SUCCESS ||
+      driver_.cuLaunchHostFunc(stream, release, porter_) != CUDA_SUCCESS)
+    porter_->release_one();
+}
+
 // On a thread of the driver.
 void HostFunctions::run(Record *record, CUresult status) {
   HostFunctions &owner = *record->owner;

@@ -51,6 +51,14 @@ class HostFunctions {
   // Sets the parameters of a graph's host node that calls `function`. False: there are as many as a
   // session may have.
   bool node(uint64_t function, CUDA_HOST_NODE_PARAMS *parameters);
+  // Has `launch` put a graph with such nodes on the stream. Returns what that returned.
+  template <class Launch>
+  CUresult launch_graph(CUstream stream, Launch launch) {
+    const bool attended = porter_ && porter_->stand_by(stream_operations_);
+    const CUresult result = launch();
+    if (attended) release_behind(stream, result);
+    return result;
+  }
   // Takes up that the guest has returned from a call. False when it had none of that number.
   bool done(uint64_t call);
   // Of a session that moves: the number of the last call; the calls that have returned before their
@@ -99,6 +107,7 @@ class HostFunctions {
   static void run(Record *record, CUresult status);
   void attend(Record *record);
   void queued(Record *record, CUresult result);
+  void release_behind(CUstream stream, CUresult launched);
   bool end(uint64_t call);
   CUresult add_callback(CUstream stream, Record *record);
 
