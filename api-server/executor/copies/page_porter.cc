@@ -254,7 +254,6 @@ bool PagePorter::carry(std::span<const Order> orders) {
     if (over_.load() || Clock::now() - began > kUntilItBegins) return false;
     pause();
   }
-  used_ = true;
   for (size_t i = 0; i < orders.size(); i++) {
     const Order &order = orders[i];
     const uint64_t all = order.from | order.to | order.size;
@@ -283,11 +282,12 @@ bool PagePorter::carry(std::span<const Order> orders) {
 }
 
 CUresult PagePorter::rest() {
+  // Payloads come there also for what nobody carries then.
+  if (used_) memset(areas_, 0, kAreas * kAreaRoom);
+  used_ = false;
   if (!stream_) return CUDA_SUCCESS;
   const CUresult result = driver_.cuStreamDestroy_v2(stream_);
   stream_ = nullptr;
-  if (used_) memset(areas_, 0, kAreas * kAreaRoom);
-  used_ = false;
   // Those that the driver has dropped count as gone.
   const uint32_t queued = queued_.load();
   raise(words_->released, queued);

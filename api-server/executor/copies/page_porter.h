@@ -41,7 +41,8 @@ class PagePorter {
   // Writes, when what `stream` has now is done, a word that has_landed() looks at. The driver's
   // result.
   CUresult mark(CUstream stream);
-  // Gives back what the session has for this on the device, which is at rest. The driver's result.
+  // Gives back what the session has for this on the device, which is at rest, and leaves nothing of
+  // it in the areas. To be called before another one begins. The driver's result.
   CUresult rest();
 
   // ---- for any thread --------------------------------------------------------------------------
@@ -65,7 +66,10 @@ class PagePorter {
   static constexpr size_t kMostOrders = 512;
   // Pinned memory for what is carried, which belongs to who orders; payloads may be padded there.
   static constexpr size_t kArea = 1 << 20;
-  uint8_t *area(unsigned which = 0) { return areas_ + which * kAreaRoom; }
+  uint8_t *area(unsigned which = 0) {
+    used_ = true;
+    return areas_ + which * kAreaRoom;
+  }
   static constexpr unsigned kAreas = 2;
 
   // Carries out orders, at most kMostOrders, behind all that was marked. False when there is no
@@ -114,7 +118,7 @@ class PagePorter {
   std::atomic<uint32_t> queued_{0};  // porters so far
   std::atomic<bool> over_{false};    // all are released, also those to come
   std::atomic<bool> lost_{false};    // one has begun and not done what it was ordered
-  bool used_ = false;                // the areas hold a tenant's data
+  bool used_ = false;                // the areas may hold a tenant's data
 };
 
 }  // namespace outboard
