@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -35,6 +36,9 @@ class PagePorter {
 
   // Begins with a session. The one before it has ended, with all its threads.
   void begin();
+  // Whom to tell for how many nanoseconds more a porter has been on the device: that passes no
+  // gate. Called by whoever orders or releases, until rest().
+  void on_ran(std::function<void(uint64_t)> ran) { ran_ = std::move(ran); }
   // Queues one more. False when there are as many as may be, or the driver refuses: then nothing is
   // to be released for it. `most` is how many operations a stream takes; 0: any number.
   bool stand_by(unsigned most);
@@ -100,6 +104,7 @@ class PagePorter {
   bool load();
   bool queue(uint32_t turn);
   bool cancel(uint32_t number, uint32_t turn);
+  void tell_time(bool goes_on);
   static uint32_t get(const uint32_t &word);
   static void put(uint32_t &word, uint32_t value);
   static void raise(uint32_t &word, uint32_t value);
@@ -117,8 +122,10 @@ class PagePorter {
   uint32_t marks_ = 0;               // the leader's, and the reader's in its place
   std::atomic<uint32_t> queued_{0};  // porters so far
   std::atomic<bool> over_{false};    // all are released, also those to come
-  std::atomic<bool> lost_{false};    // one has begun and not done what it was ordered
-  bool used_ = false;                // the areas may hold a tenant's data
+  std::function<void(uint64_t)> ran_;
+  std::atomic<int64_t> since_{0};  // of one that was let begin, the time that is not told; 0: none
+  std::atomic<bool> lost_{false};  // one has begun and not done what it was ordered
+  bool used_ = false;              // the areas may hold a tenant's data
 };
 
 }  // namespace outboard

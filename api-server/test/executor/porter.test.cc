@@ -13,6 +13,7 @@
 #include "base/driver.h"
 #include "check.h"
 #include "copies/page_porter.h"
+#include "gate/quota_page.h"
 #include "guest.h"
 #include "session/session.h"
 
@@ -216,6 +217,21 @@ struct Tenant {
     CHECK(over.get_future().get().reusable);
   }
 
+  // Holds a stream by a function, which it begins to call.
+  uint64_t hold() {
+    wire_HostFunction q{};
+    q.stream = guest.stream(1, CU_STREAM_NON_BLOCKING);
+    q.function = 7;
+    q.kind = WIRE_FUNCTION_ONCE;
+    guest.put(WIRE_HostFunction, q);
+    return guest.next(WIRE_CALL).as<wire_call>().call;
+  }
+  void returns(uint64_t call) {
+    wire_HostFunctionDone q{};
+    q.call = call;
+    guest.put(WIRE_HostFunctionDone, q);
+  }
+  void echo() { CHECK_EQUAL(guest.call(WIRE_Echo, wire_Echo{}).reply.result, CUDA_SUCCESS); }
   void upload(uint64_t to, const std::string &payload) {
     wire_PagesUpload q{};
     q.address = to;
@@ -268,17 +284,11 @@ TEST(nothing_carried_is_left_for_the_next_session) {
       tenant.guest.synchronize();
       if (!attended) porter->release_all();
       const auto keeps = std::make_unique<Session::Keeps>(*tenant.session);
-      wire_HostFunction q{};
-      q.stream = tenant.guest.stream(1, CU_STREAM_NON_BLOCKING);
-      q.function = 7;
-      q.kind = WIRE_FUNCTION_ONCE;
-      tenant.guest.put(WIRE_HostFunction, q);
-      wire_HostFunctionDone done{};
-      done.call = tenant.guest.next(WIRE_CALL).as<wire_call>().call;
+      const uint64_t call = tenant.hold();
       tenant.upload(at, secret);
       CHECK_EQUAL(tenant.guest.download(at, secret.size()), secret);
       CHECK_EQUAL(left(0), secret);
-      tenant.guest.put(WIRE_HostFunctionDone, done);
+      tenant.returns(call);
       CHECK_EQUAL(tenant.guest.synchronize().async, 0);
     }
     CHECK_EQUAL(left(0), zeros);
@@ -295,4 +305,32 @@ TEST(nothing_carried_is_left_for_the_next_session) {
   CHECK(porter->carry({&order, 1}));
   porter->release_one();
   CHECK_EQUAL(next.guest.download(at, 64), std::string(64, 'n'));
+}
+
+// A function that does not return keeps a porter on the device, beside what others run there.
+TEST(the_time_that_a_porter_is_there_is_charged) {
+  skip_without_device();
+  const std::shared_ptr<QuotaPage> page = QuotaPage::create();
+  DeviceOptions options;
+  options.library = SOFTWARE_DEVICE;
+  options.quota_page_fd = page->fd();
+  const std::shared_ptr<Device> device = Device::open(options);
+  CHECK(device->page_porter() != nullptr);
+  const uint64_t at = device->window_base();
+  Tenant tenant(device);
+  tenant.guest.map(at, WIRE_GRANULE);
+  tenant.guest.synchronize();
+  auto keeps = std::make_unique<Session::Keeps>(*tenant.session);
+  const uint64_t call = tenant.hold();
+  tenant.upload(at, std::string(5000, 'p'));
+  tenant.echo();
+  const uint64_t before = page->words().charged;
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < 500; i++) tenant.echo();
+  const auto ended = std::chrono::steady_clock::now();
+  tenant.returns(call);
+  tenant.echo();
+  const auto least = static_cast<uint64_t>(std::chrono::nanoseconds(ended - began).count());
+  CHECK(page->words().charged - before >= least);
+  CHECK(page->words().device_ns >= least);
 }
