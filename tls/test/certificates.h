@@ -1,6 +1,7 @@
 // Certificates of tests, in PEM, made by openssl, each with its key: an authority; what it has
 // signed, for a hundred years but for `brief`, which is good for one day (from BRIEF_BEGIN on), and
-// of version 3 but for `old`, which is of version 1; and one that another authority has signed.
+// of version 3 but for `old`, which is of version 1; one that another authority has signed; and
+// `forged`, with names of the server and of a client, which has been signed with the server's key.
 #ifndef OUTBOARD_TLS_TEST_CERTIFICATES_H
 #define OUTBOARD_TLS_TEST_CERTIFICATES_H
 
@@ -103,6 +104,24 @@ static const char stranger_key[] =
     "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgbZkyQEs71gDk9UNO\n"
     "0FcZs0RXwScdiGWVsCHN9VyFNpqhRANCAARbY5pl+1eIrqz329MqAheWx/zBmdUJ\n"
     "PyTbtno4jOvTbikCQOtHVXBjOz3VhtLXX2HGLwQm0YWcFTMPZ41+NnbO\n"
+    "-----END PRIVATE KEY-----\n";
+static const char forged[] =
+    "-----BEGIN CERTIFICATE-----\n"
+    "MIIBjjCCATSgAwIBAgIUa8MnWNtD1cvk9gXbCrFJC5/YE3AwCgYIKoZIzj0EAwIw\n"
+    "ETEPMA0GA1UEAwwGc2VydmVyMCAXDTI2MTEyODAxMTQzMFoYDzIxMjYxMTA0MDEx\n"
+    "NDMwWjARMQ8wDQYDVQQDDAZmb3JnZWQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC\n"
+    "AASBM5LgbqmbnFD7UcL30h3I/DtvB0eGr//ISNLHPqfcMMHbkK5nmdqJ+MDoEwXv\n"
+    "j6FH5s4DL6jrcXUB2cd0DRPio2gwZjAkBgNVHREEHTAbggRncHUxhhNzcGlmZmU6\n"
+    "Ly9sYWIvdmlzaW9uMB0GA1UdDgQWBBSX5YHTK1mQGN/OE1ggqFTCYdcWVjAfBgNV\n"
+    "HSMEGDAWgBRkujilR7yyczWcNIXK+4ylSlOBCTAKBggqhkjOPQQDAgNIADBFAiEA\n"
+    "w/p/mJ6VZKeBYSwlYRCsnkpiXnGUogWUa1gry8kLsW0CIGZryn4oVJRzdsRBgoBz\n"
+    "FjlET0evpb2x+wv5U5Ygzboo\n"
+    "-----END CERTIFICATE-----\n";
+static const char forged_key[] =
+    "-----BEGIN PRIVATE KEY-----\n"
+    "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgiRoD8ak0l9VJNWUw\n"
+    "LVFVOO1g7EsaZx6Ytbdwh9A0q12hRANCAASBM5LgbqmbnFD7UcL30h3I/DtvB0eG\n"
+    "r//ISNLHPqfcMMHbkK5nmdqJ+MDoEwXvj6FH5s4DL6jrcXUB2cd0DRPi\n"
     "-----END PRIVATE KEY-----\n";
 
 #endif

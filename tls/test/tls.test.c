@@ -510,6 +510,67 @@ static void a_server_that_is_not_believed_is_told(void **state) {
   outboard_tls_server_end(server);
 }
 
+static int believes(struct outboard_tls_bytes authorities, struct outboard_tls_bytes certificate,
+                    struct outboard_tls_bytes key) {
+  const struct outboard_tls_client client = {
+      .host = PEM("gpu1"), .authorities = authorities, .now = NOW};
+  const struct outboard_tls_files files = {.certificate = certificate, .key = key};
+  struct outboard_tls_server *server = NULL;
+  assert_int_equal(outboard_tls_serve(&files, &server), 0);
+  struct pair *pair = calloc(1, sizeof *pair);
+  assert_non_null(pair);
+  assert_int_equal(outboard_tls_begin(&client, &pair->client.tls), 0);
+  assert_int_equal(outboard_tls_accept(server, NOW, &pair->server.tls), 0);
+  pair_shake(pair);
+  const int failure = pair->client.failure;
+  pair_end(pair);
+  outboard_tls_server_end(server);
+  return failure;
+}
+
+#define BELIEVES(authorities, name)                                                           \
+  believes((struct outboard_tls_bytes)PEM(authorities), (struct outboard_tls_bytes)PEM(name), \
+           (struct outboard_tls_bytes)PEM(name##_key))
+
+// A certificate that is named stands for itself: who has its key signs nothing for others.
+static void what_a_server_signs_is_not_believed(void **state) {
+  (void)state;
+  static char both[sizeof server + sizeof authority];
+  strcat(strcpy(both, server), authority);
+  assert_int_equal(BELIEVES(authority, server), 0);
+  assert_int_equal(BELIEVES(server, server), 0);
+  assert_int_equal(BELIEVES(both, server), 0);
+  assert_int_equal(BELIEVES(forged, forged), 0);
+  assert_int_equal(BELIEVES(server, forged), OUTBOARD_TLS_UNKNOWN);
+  assert_int_equal(BELIEVES(both, forged), OUTBOARD_TLS_UNKNOWN);
+  assert_int_equal(BELIEVES(brief, forged), OUTBOARD_TLS_UNKNOWN);
+}
+
+static void what_a_client_signs_is_not_believed(void **state) {
+  (void)state;
+  static char both[sizeof server + sizeof authority];
+  strcat(strcpy(both, authority), server);
+  const struct outboard_tls_files files = {
+      .certificate = PEM(server), .key = PEM(server_key), .authorities = PEM(both)};
+  struct outboard_tls_server *server = NULL;
+  assert_int_equal(outboard_tls_serve(&files, &server), 0);
+  const struct {
+    struct outboard_tls_bytes certificate, key;
+    int judgement;
+  } clients[] = {
+      {PEM(vision), PEM(vision_key), 0},
+      {PEM(forged), PEM(forged_key), OUTBOARD_TLS_UNKNOWN},
+  };
+  for (unsigned i = 0; i < sizeof clients / sizeof *clients; i++) {
+    struct pair *pair = meet_as(server, clients[i].certificate, clients[i].key, NOW);
+    struct outboard_tls_bytes shown;
+    assert_true(pair->server.done);
+    assert_int_equal(outboard_tls_shown(pair->server.tls, &shown), clients[i].judgement);
+    pair_end(pair);
+  }
+  outboard_tls_server_end(server);
+}
+
 static void nobody_is_asked(void **state) {
   (void)state;
   struct outboard_tls_server *server = serve(false);
@@ -612,6 +673,8 @@ int main(void) {
       cmocka_unit_test(the_last_number_is_the_last_record),
       cmocka_unit_test(clients_are_judged),
       cmocka_unit_test(a_server_that_is_not_believed_is_told),
+      cmocka_unit_test(what_a_server_signs_is_not_believed),
+      cmocka_unit_test(what_a_client_signs_is_not_believed),
       cmocka_unit_test(nobody_is_asked),
       cmocka_unit_test(a_server_cannot_be_of_these_files),
       cmocka_unit_test(who_speaks_only_older_tls_is_told),

@@ -222,13 +222,22 @@ CUresult PagePorter::mark(CUstream stream) {
 
 bool PagePorter::has_landed() const { return reaches(get(words_->landed), marks_); }
 
+// It is on the device until it is released, or there never was one.
+void PagePorter::tell_time(bool goes_on) {
+  const int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+  const int64_t since = since_.exchange(goes_on ? now : 0);
+  if (since != 0 && ran_) ran_(static_cast<uint64_t>(now - since));
+}
+
 void PagePorter::release_one() {
+  tell_time(false);
   const uint32_t released = std::atomic_ref(words_->released).fetch_add(1) + 1;
   raise(words_->go, released);
 }
 
 void PagePorter::release_all() {
   over_.store(true);
+  tell_time(false);
   const uint32_t queued = queued_.load();
   raise(words_->released, queued);
   raise(words_->go, queued);
@@ -254,7 +263,6 @@ bool PagePorter::carry(std::span<const Order> orders) {
     if (over_.load() || Clock::now() - began > kUntilItBegins) return false;
     pause();
   }
-  used_ = true;
   for (size_t i = 0; i < orders.size(); i++) {
     const Order &order = orders[i];
     const uint64_t all = order.from | order.to | order.size;
@@ -267,9 +275,16 @@ bool PagePorter::carry(std::span<const Order> orders) {
   for (;;) {
     // One that ends now may not have seen them, and the next one's turn is it then.
     const uint32_t next = get(words_->released) + 1, queued = queued_.load();
-    if (reaches(queued, next)) raise(words_->go, next);
+    if (reaches(queued, next)) {
+      int64_t none = 0;
+      since_.compare_exchange_strong(none, Clock::now().time_since_epoch().count());
+      raise(words_->go, next);
+    }
     const bool all_gone = !reaches(queued, next) && reaches(get(words_->gone), queued);
-    if (get(words_->done) == number) return true;
+    if (get(words_->done) == number) {
+      tell_time(true);
+      return true;
+    }
     const auto waited = Clock::now() - began;
     if (all_gone || over_.load() || waited > kUntilItBegins) {
       if ((all_gone || !reaches(get(words_->begun), next)) && cancel(number, next)) return false;
@@ -283,11 +298,14 @@ bool PagePorter::carry(std::span<const Order> orders) {
 }
 
 CUresult PagePorter::rest() {
+  // Payloads come there also for what nobody carries then.
+  if (used_) memset(areas_, 0, kAreas * kAreaRoom);
+  used_ = false;
+  since_.store(0);
+  ran_ = nullptr;
   if (!stream_) return CUDA_SUCCESS;
   const CUresult result = driver_.cuStreamDestroy_v2(stream_);
   stream_ = nullptr;
-  if (used_) memset(areas_, 0, kAreas * kAreaRoom);
-  used_ = false;
   // Those that the driver has dropped count as gone.
   const uint32_t queued = queued_.load();
   raise(words_->released, queued);

@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -35,13 +36,17 @@ class PagePorter {
 
   // Begins with a session. The one before it has ended, with all its threads.
   void begin();
+  // Whom to tell for how many nanoseconds more a porter has been on the device: that passes no
+  // gate. Called by whoever orders or releases, until rest().
+  void on_ran(std::function<void(uint64_t)> ran) { ran_ = std::move(ran); }
   // Queues one more. False when there are as many as may be, or the driver refuses: then nothing is
   // to be released for it. `most` is how many operations a stream takes; 0: any number.
   bool stand_by(unsigned most);
   // Writes, when what `stream` has now is done, a word that has_landed() looks at. The driver's
   // result.
   CUresult mark(CUstream stream);
-  // Gives back what the session has for this on the device, which is at rest. The driver's result.
+  // Gives back what the session has for this on the device, which is at rest, and leaves nothing of
+  // it in the areas. To be called before another one begins. The driver's result.
   CUresult rest();
 
   // ---- for any thread --------------------------------------------------------------------------
@@ -65,7 +70,10 @@ class PagePorter {
   static constexpr size_t kMostOrders = 512;
   // Pinned memory for what is carried, which belongs to who orders; payloads may be padded there.
   static constexpr size_t kArea = 1 << 20;
-  uint8_t *area(unsigned which = 0) { return areas_ + which * kAreaRoom; }
+  uint8_t *area(unsigned which = 0) {
+    used_ = true;
+    return areas_ + which * kAreaRoom;
+  }
   static constexpr unsigned kAreas = 2;
 
   // Carries out orders, at most kMostOrders, behind all that was marked. False when there is no
@@ -96,6 +104,7 @@ class PagePorter {
   bool load();
   bool queue(uint32_t turn);
   bool cancel(uint32_t number, uint32_t turn);
+  void tell_time(bool goes_on);
   static uint32_t get(const uint32_t &word);
   static void put(uint32_t &word, uint32_t value);
   static void raise(uint32_t &word, uint32_t value);
@@ -113,8 +122,10 @@ class PagePorter {
   uint32_t marks_ = 0;               // the leader's, and the reader's in its place
   std::atomic<uint32_t> queued_{0};  // porters so far
   std::atomic<bool> over_{false};    // all are released, also those to come
-  std::atomic<bool> lost_{false};    // one has begun and not done what it was ordered
-  bool used_ = false;                // the areas hold a tenant's data
+  std::function<void(uint64_t)> ran_;
+  std::atomic<int64_t> since_{0};  // of one that was let begin, the time that is not told; 0: none
+  std::atomic<bool> lost_{false};  // one has begun and not done what it was ordered
+  bool used_ = false;              // the areas may hold a tenant's data
 };
 
 }  // namespace outboard

@@ -120,6 +120,11 @@ class Gate {
     streams_gone_.fetch_add(1, std::memory_order_relaxed);
     holds_.stream_goes(stream);
   }
+  // Counts device time of work that passes no gate, in nanoseconds.
+  void ran_beside(uint64_t ns) {
+    count(words_.device_ns, ns);
+    if (words_.unit.load(std::memory_order_relaxed) == kModeDeviceTime) count(words_.charged, ns);
+  }
   // Says in the quota page that the session is over; its counters stay until the next one begins.
   void leave();
   // Returns what the kernels that have cost most have cost so far: at most so many, dearest first.

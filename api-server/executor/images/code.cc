@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <new>
 
 #include "wire.h"
@@ -13,8 +14,10 @@ namespace outboard {
 
 namespace {
 
-// What an image may make this process unpack.
+// What an image may make this process unpack. Held while a part is unpacked, and read: a guest may
+// load as many images at a time as there are threads.
 constexpr uint64_t kMostUnpacked = uint64_t{512} << 20;
+std::mutex unpacked_mutex;
 
 class CodeReader {
  public:
@@ -44,12 +47,14 @@ bool CodeReader::entry(const abi_fatbin_entry &entry) {
   if (entry.kind != ABI_ENTRY_PTX && entry.kind != ABI_ENTRY_ELF) return true;
   if (!visitor_.wants(entry)) return true;
   CodeBytes bytes{entry.payload, entry.payload_size};
+  std::unique_lock<std::mutex> lock;
   std::unique_ptr<uint8_t[]> unpacked;
   if (entry.flags & (ABI_FATBIN_LZ4 | ABI_FATBIN_ZSTD)) {
     const uint64_t size = entry.uncompressed_size;
     unpacked_ += size;
     if (size > kMostUnpacked || unpacked_ > kMostUnpacked)
       return fail("an image unpacks to more than can be read");
+    lock = std::unique_lock(unpacked_mutex);
     // Not filled: of what is claimed and never written no memory is taken.
     unpacked.reset(new (std::nothrow) uint8_t[size + 1]);
     if (!unpacked) return fail("there is no memory to unpack an image");

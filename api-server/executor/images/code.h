@@ -30,7 +30,8 @@ class CodeVisitor {
 };
 
 // Shows all code in all parts of an image; entries of other kinds are passed over. False when not
-// all was shown, with a reason in *why where it was not the visitor who had enough.
+// all was shown, with a reason in *why where it was not the visitor who had enough. Any number of
+// threads; of what is packed they show one at a time, and a visitor may not visit more from there.
 bool visit_code(const Image &image, CodeVisitor &visitor, std::string *why);
 
 // Returns where `count` values lie at an offset of the file, of any alignment; null when they are

@@ -16,8 +16,12 @@ namespace outboard {
 
 namespace {
 
-constexpr uint32_t kMostBytes = 64 << 10;    // of a kernel's parameters
-constexpr size_t kMostParameters = 4 << 20;  // of all kernels of an image
+constexpr uint32_t kMostBytes = 64 << 10;  // of a kernel's parameters
+// Parameters of all kernels of an image. They are kept as long as its module, for which the image
+// counts: of one that is packed not many times as much is kept.
+constexpr uint64_t kMostParameters = 4 << 20, kFewParameters = 4096;
+constexpr uint64_t kBytesOfImage = 4;  // for each: what is kept is twice that
+static_assert(2 * kBytesOfImage == sizeof(wire_parameter));
 // Bytes of names of sections that are looked at, for each byte of a file: some names are the end of
 // others, but what many sections name by the same bytes would be looked through without an end.
 constexpr uint64_t kMostNameBytes = 4;
@@ -175,8 +179,10 @@ std::optional<Layout> from_text(PtxLexer &lexer) {
 
 class LayoutReader final : public CodeVisitor {
  public:
-  LayoutReader(std::span<const std::string_view> names, Capability capability, std::string *why)
+  LayoutReader(const Image &image, std::span<const std::string_view> names, Capability capability,
+               std::string *why)
       : capability_(static_cast<uint32_t>(capability.major * 10 + capability.minor)),
+        most_(std::clamp(image.size() / kBytesOfImage, kFewParameters, kMostParameters)),
         why_(why),
         kernels_(names.size()) {
     places_.reserve(names.size());
@@ -216,10 +222,11 @@ class LayoutReader final : public CodeVisitor {
   }
 
   const uint32_t capability_;
+  const uint64_t most_;  // parameters
   std::string *const why_;
   std::unordered_map<std::string_view, size_t> places_;
   std::vector<Kernel> kernels_;
-  size_t parameters_ = 0;
+  uint64_t parameters_ = 0;
 };
 
 bool LayoutReader::take(Kernel &kernel, std::optional<Layout> layout) {
@@ -228,7 +235,7 @@ bool LayoutReader::take(Kernel &kernel, std::optional<Layout> layout) {
     kernel = {std::nullopt, true};
   } else if (!kernel.layout) {
     parameters_ += layout->parameters.size();
-    if (parameters_ > kMostParameters) return fail("an image has more parameters than can be kept");
+    if (parameters_ > most_) return fail("an image has more parameters than can be kept");
     layout->parameters.shrink_to_fit();
     kernel.layout = std::move(layout);
   }
@@ -306,7 +313,7 @@ bool operator==(const Layout &a, const Layout &b) {
 std::vector<std::optional<Layout>> read_layouts(const Image &image,
                                                 std::span<const std::string_view> names,
                                                 Capability capability, std::string *why) {
-  LayoutReader reader(names, capability, why);
+  LayoutReader reader(image, names, capability, why);
   if (!visit_code(image, reader, why)) return std::vector<std::optional<Layout>>(names.size());
   return reader.layouts();
 }

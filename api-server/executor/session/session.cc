@@ -154,6 +154,8 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       arrival_(options.arrives ? std::make_unique<Arrival>() : nullptr),
       on_arrived_(std::move(options.on_arrived)) {
   answers_.may_wait([] { return !ThreadPool::leads(); });
+  if (PagePorter *const porter = device_->page_porter())
+    porter->on_ran([this](uint64_t ns) { gate_.ran_beside(ns); });
   if (arrival_) receiver_.collect_descriptors();
   reconnection_.on_resumed([this] {
     away_since_.store({});

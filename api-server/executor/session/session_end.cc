@@ -266,6 +266,7 @@ bool Session::release() {
   reset(true);
   region_.reset();
   host_functions_.finish();
+  if (PagePorter *const porter = device_->page_porter()) keep_first(unclean_, porter->rest());
   gate_.finish();
   answers_.skip_output();
   if (unclean_ != CUDA_SUCCESS) {

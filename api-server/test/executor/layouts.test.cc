@@ -5,8 +5,13 @@
 #include <lz4.h>
 #include <zstd.h>
 
+#include <atomic>
+#include <functional>
+#include <thread>
+
 #include "abi_fatbin.h"
 #include "check.h"
+#include "images/code.h"
 #include "world.h"
 
 using namespace outboard;
@@ -329,6 +334,58 @@ TEST(damage_in_a_container_has_a_reason) {
   packed = entry(ABI_ENTRY_PTX, 75, std::string(1000, ' '), ABI_FATBIN_LZ4);
   memset(packed.data() + 56, 0x7f, 7);
   CHECK_EQUAL(read(packed), "an image unpacks to more than can be read");
+}
+
+// Or as many would be unpacked at a time as there are threads that load.
+TEST(what_is_packed_is_unpacked_one_at_a_time) {
+  struct Reader final : CodeVisitor {
+    bool wants(const abi_fatbin_entry &) override { return asked = true; }
+    bool machine_code(CodeBytes) override { return true; }
+    bool ptx(std::string_view) override {
+      is_shown = true;
+      while (!other->asked) std::this_thread::yield();
+      // It has only to unpack what is 1,000 bytes.
+      for (int i = 0; i < 10000 && !other->is_shown; i++) std::this_thread::yield();
+      overlapped = other->is_shown && !other->is_over;
+      is_over = true;
+      return true;
+    }
+    Reader *other = nullptr;
+    std::atomic<bool> asked{false}, is_shown{false}, is_over{false}, overlapped{false};
+  } one, two;
+  one.other = &two, two.other = &one;
+  const std::string bytes =
+      container({entry(ABI_ENTRY_PTX, 75, std::string(1000, ' '), ABI_FATBIN_ZSTD)});
+  const std::shared_ptr<Image> image = Image::make(bytes.size());
+  memcpy(image->data(), bytes.data(), bytes.size());
+  const auto read = [&](Reader &reader) {
+    std::string why;
+    CHECK(visit_code(*image, reader, &why));
+  };
+  std::thread first(read, std::ref(one)), second(read, std::ref(two));
+  first.join();
+  second.join();
+  CHECK(one.is_over && two.is_over);
+  CHECK(!one.overlapped && !two.overlapped);
+}
+
+// What is kept for as long as the module counts as its image alone, which may be packed.
+TEST(no_more_is_kept_than_goes_with_an_image) {
+  std::string text = ".entry k(.param .b8 a";
+  for (int i = 1; i < 30000; i++) text += ", .param .b8 a";
+  text += ") { ret; } .entry t(.param .u64 a) { ret; }";
+  const auto read = [&](uint64_t packing) {
+    return told_of(container({entry(ABI_ENTRY_PTX, 75, text, packing)}), {"k", "t"});
+  };
+  const Told whole = read(0);
+  CHECK_EQUAL(whole.why, "");
+  CHECK(whole.kernels[0].size() > 200'000);
+  CHECK_EQUAL(whole.kernels[1], "0+8");
+  for (uint64_t packing : {uint64_t{ABI_FATBIN_LZ4}, uint64_t{ABI_FATBIN_ZSTD}}) {
+    const Told packed = read(packing);
+    CHECK_EQUAL(packed.why, "an image has more parameters than can be kept");
+    CHECK_EQUAL(packed.kernels[0] + packed.kernels[1], "");
+  }
 }
 
 // ---- loads -------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 // The kernel that carries pages past the driver, on the software device.
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -11,10 +13,19 @@
 #include "base/driver.h"
 #include "check.h"
 #include "copies/page_porter.h"
+#include "gate/quota_page.h"
+#include "guest.h"
+#include "session/session.h"
 
 using namespace outboard;
 
 namespace {
+
+void skip_without_device() {
+  if (access(SOFTWARE_DEVICE, F_OK) == 0) return;
+  printf("skipped: there is no %s\n", SOFTWARE_DEVICE);
+  _Exit(77);
+}
 
 struct Machine {
   explicit Machine(const char *traits = "") : driver(open(traits)) {
@@ -35,10 +46,7 @@ struct Machine {
   }
 
   static Driver open(const char *traits) {
-    if (access(SOFTWARE_DEVICE, F_OK) != 0) {
-      printf("skipped: there is no %s\n", SOFTWARE_DEVICE);
-      _Exit(77);
-    }
+    skip_without_device();
     setenv("SOFTWARE_DEVICE_TRAITS", traits, 1);
     return Driver::open(SOFTWARE_DEVICE);
   }
@@ -196,4 +204,133 @@ TEST(bytes_are_carried_while_code_is_loaded) {
   records.join();
   CHECK(loaded);
   m.driver.cuStreamDestroy_v2(held);
+}
+
+namespace {
+
+// A session of a tenant, one after another on one device.
+struct Tenant {
+  explicit Tenant(const std::shared_ptr<Device> &device) : Tenant(device, pair()) {}
+  ~Tenant() {
+    session.reset();
+    guest.close();
+    CHECK(over.get_future().get().reusable);
+  }
+
+  // Holds a stream by a function, which it begins to call.
+  uint64_t hold() {
+    wire_HostFunction q{};
+    q.stream = guest.stream(1, CU_STREAM_NON_BLOCKING);
+    q.function = 7;
+    q.kind = WIRE_FUNCTION_ONCE;
+    guest.put(WIRE_HostFunction, q);
+    return guest.next(WIRE_CALL).as<wire_call>().call;
+  }
+  void returns(uint64_t call) {
+    wire_HostFunctionDone q{};
+    q.call = call;
+    guest.put(WIRE_HostFunctionDone, q);
+  }
+  void echo() { CHECK_EQUAL(guest.call(WIRE_Echo, wire_Echo{}).reply.result, CUDA_SUCCESS); }
+  void upload(uint64_t to, const std::string &payload) {
+    wire_PagesUpload q{};
+    q.address = to;
+    q.length = payload.size();
+    guest.put(WIRE_PagesUpload, q, payload);
+  }
+
+  std::promise<SessionEnd> over;
+  Guest guest;
+  std::shared_ptr<Session> session;
+
+ private:
+  static std::pair<int, int> pair() {
+    int fds[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+    return {fds[0], fds[1]};
+  }
+  Tenant(const std::shared_ptr<Device> &device, std::pair<int, int> fds) : guest(fds.first) {
+    SessionOptions options;
+    options.fd = fds.second;
+    options.memory_limit = uint64_t{1} << 30;
+    options.patience = std::chrono::seconds(60);
+    options.on_end = [this](const SessionEnd &end) { over.set_value(end); };
+    session = Session::start(device, std::move(options));
+    close(fds.second);
+  }
+};
+
+}  // namespace
+
+// Kernels of the next session reach all pinned memory.
+TEST(nothing_carried_is_left_for_the_next_session) {
+  skip_without_device();
+  DeviceOptions options;
+  options.library = SOFTWARE_DEVICE;
+  const std::shared_ptr<Device> device = Device::open(options);
+  PagePorter *const porter = device->page_porter();
+  CHECK(porter != nullptr);
+  const uint64_t at = device->window_base();
+  const std::string secret(5000, 's'), zeros(secret.size(), 0);
+  const auto left = [&](unsigned which) {
+    return std::string(reinterpret_cast<char *>(porter->area(which)), secret.size());
+  };
+  // With `attended`, a function is pending that a porter stands by for; else nobody carries, and
+  // pages come to where they would be carried from all the same.
+  for (const bool attended : {true, false}) {
+    {
+      Tenant tenant(device);
+      tenant.guest.map(at, WIRE_GRANULE);
+      tenant.guest.synchronize();
+      if (!attended) porter->release_all();
+      const auto keeps = std::make_unique<Session::Keeps>(*tenant.session);
+      const uint64_t call = tenant.hold();
+      tenant.upload(at, secret);
+      CHECK_EQUAL(tenant.guest.download(at, secret.size()), secret);
+      CHECK_EQUAL(left(0), secret);
+      tenant.returns(call);
+      CHECK_EQUAL(tenant.guest.synchronize().async, 0);
+    }
+    CHECK_EQUAL(left(0), zeros);
+    CHECK_EQUAL(left(1), zeros);
+  }
+  // And it carries for the next one.
+  Tenant next(device);
+  device->bind();
+  next.guest.map(at, WIRE_GRANULE);
+  CHECK_EQUAL(next.guest.synchronize().async, 0);
+  CHECK(porter->stand_by(0));
+  memset(porter->area(), 'n', 64);
+  const PagePorter::Order order{reinterpret_cast<uint64_t>(porter->area()), at, 64};
+  CHECK(porter->carry({&order, 1}));
+  porter->release_one();
+  CHECK_EQUAL(next.guest.download(at, 64), std::string(64, 'n'));
+}
+
+// A function that does not return keeps a porter on the device, beside what others run there.
+TEST(the_time_that_a_porter_is_there_is_charged) {
+  skip_without_device();
+  const std::shared_ptr<QuotaPage> page = QuotaPage::create();
+  DeviceOptions options;
+  options.library = SOFTWARE_DEVICE;
+  options.quota_page_fd = page->fd();
+  const std::shared_ptr<Device> device = Device::open(options);
+  CHECK(device->page_porter() != nullptr);
+  const uint64_t at = device->window_base();
+  Tenant tenant(device);
+  tenant.guest.map(at, WIRE_GRANULE);
+  tenant.guest.synchronize();
+  auto keeps = std::make_unique<Session::Keeps>(*tenant.session);
+  const uint64_t call = tenant.hold();
+  tenant.upload(at, std::string(5000, 'p'));
+  tenant.echo();
+  const uint64_t before = page->words().charged;
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < 500; i++) tenant.echo();
+  const auto ended = std::chrono::steady_clock::now();
+  tenant.returns(call);
+  tenant.echo();
+  const auto least = static_cast<uint64_t>(std::chrono::nanoseconds(ended - began).count());
+  CHECK(page->words().charged - before >= least);
+  CHECK(page->words().device_ns >= least);
 }
