@@ -9,6 +9,8 @@
 
 #include <cstddef>
 #include <cstring>
+#include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "descriptors.h"
@@ -23,6 +25,7 @@
 namespace {
 
 using namespace addon;
+using outboard::Away;
 using outboard::Counters;
 using outboard::Device;
 using outboard::Error;
@@ -297,6 +300,20 @@ outboard::TraceOptions to_trace(const Napi::Object &given) {
   return trace;
 }
 
+// On JavaScript's thread.
+void tell_away(Napi::Env env, Napi::Function on_away, std::optional<Away> *away) {
+  const std::unique_ptr<std::optional<Away>> owned(away);
+  if (!env || !on_away) return;  // Node is being torn down
+  if (!*owned) {
+    on_away.Call({env.Null()});
+    return;
+  }
+  Napi::Object told = Napi::Object::New(env);
+  told.Set("passedMs", static_cast<double>((*owned)->passed.count()));
+  told.Set("leftMs", static_cast<double>((*owned)->left.count()));
+  on_away.Call({told});
+}
+
 Napi::Value start_session(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&] {
@@ -343,6 +360,11 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     if (const auto trace = to_optional(given.Get("trace"), "trace", to_object))
       options.trace = to_trace(*trace);
     options.arrives = to_bool(given.Get("arrives"), "arrives");
+    const auto away = hold_function(env, to_function(given.Get("onAway"), "onAway"), "guest away");
+    options.on_away = [away](const std::optional<Away> &now) {
+      auto *copy = new std::optional<Away>(now);
+      if (away->NonBlockingCall(copy, tell_away) != napi_ok) delete copy;
+    };
     const auto arrived =
         hold_function(env, to_function(given.Get("onArrived"), "onArrived"), "session arrived");
     options.on_arrived = [arrived] { arrived->NonBlockingCall(); };

@@ -11,6 +11,7 @@
 //   begin                     ->                         the monitor has let go of the connection
 //   resume + a socket         ->                         the guest of a session has come back after a cut
 //                             <-     used                a module of the running session, once for each
+//                             <-     away                its guest was cut off, or is back: for each cut
 //                             <-     closing             the guest has gone, or the session is to end
 //                             <-     ended               free again, or about to exit
 //   end                       ->                         ends the session; `ended` follows
@@ -32,6 +33,7 @@
 // can still be given to another one.
 import type { ExpectedModule } from './control.js';
 import type {
+  Away,
   CounterName,
   DeviceOptions,
   DeviceSnapshot,
@@ -158,5 +160,6 @@ export type FromSlot =
   | { type: 'stays'; why: string }
   | { type: 'declined'; code: string | null; message: string }
   | { type: 'used'; session: bigint; module: ExpectedModule }
+  | { type: 'away'; away: Away | null }
   | { type: 'closing' }
   | { type: 'ended'; end: SessionEnd; counters: Counters };

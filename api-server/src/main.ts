@@ -68,6 +68,7 @@ function hear(message: ToSlot) {
       const begun = session;
       begun?.begin({
         onUsed: (session, module) => send({ type: 'used', session, module }),
+        onAway: (away) => session === begun && send({ type: 'away', away }),
         // It may come after the end, which is said by another way.
         onClosing: () => session === begun && send({ type: 'closing' }),
         onArrived: () => session === begun && send({ type: 'arrived' }),

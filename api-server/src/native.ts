@@ -95,6 +95,12 @@ export interface SessionTrace {
   marks: TraceMark[];
 }
 
+/** A guest whose connection was cut: for how long, and for how long it is waited for still, in whole milliseconds. */
+export interface Away {
+  passedMs: number;
+  leftMs: number;
+}
+
 export interface SessionOptions {
   /** A connected stream socket. The executor takes its own duplicate; the caller closes this one. */
   fd: number;
@@ -136,6 +142,9 @@ export interface SessionOptions {
   trace: SessionTrace | null;
   /** Called for each module that it uses, once. */
   onUsed: (module: ExpectedModule) => void;
+  /** Called when the guest's connection was cut, when it is waited for for longer or shorter than was said, and, with
+   * null, when it is back. */
+  onAway: (away: Away | null) => void;
   /** Called once, when the guest has gone or the session is to end: what it has is given back from now on. */
   onClosing: () => void;
   /** The connection leads to a session in another process, which moves here: with its first byte comes the

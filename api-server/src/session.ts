@@ -3,6 +3,7 @@ import { writeSync } from 'node:fs';
 import { type ExpectedModule, encodeAnswer } from './control.js';
 import type { Counters, SessionOffer, SessionResume } from './ipc.js';
 import {
+  type Away,
   counterNames,
   type DeviceHandle,
   type DeviceSnapshot,
@@ -44,6 +45,8 @@ const nothingUsed = { modules: [], learnt: new Uint8Array() };
 export interface SessionEvents {
   /** It has used a module; perhaps after `onEnd`, as they come from different threads. */
   onUsed(session: bigint, module: ExpectedModule): void;
+  /** Its guest was cut off, and for how long it is waited for; null: it is back. Perhaps after `onEnd`, too. */
+  onAway(away: Away | null): void;
   /**
    * Its guest has gone, or it is to end. Not where it could not begin; perhaps after `onEnd`, as that comes by another
    * way.
@@ -166,7 +169,7 @@ export class SlotSession {
   }
 
   /** Sends the Welcome and gives the connection to the executor, after `prepare` has succeeded. */
-  begin({ onUsed, onClosing, onArrived, onEnd }: SessionEvents) {
+  begin({ onUsed, onAway, onClosing, onArrived, onEnd }: SessionEvents) {
     const { fd } = this.#connection;
     const welcomed = process.hrtime.bigint();
     let tls: SessionOffer['tls'] = null;
@@ -200,6 +203,7 @@ export class SlotSession {
         trace: this.#trace(welcomed),
         graceSeconds: this.#offer.comeback?.seconds ?? 0,
         onUsed: (module) => onUsed(this.#offer.session, module),
+        onAway,
         onClosing,
         arrives: this.#offer.arrives,
         onArrived,

@@ -85,7 +85,13 @@ function madeUp(t: { testdir(): string }, granularity = 2n << 20n) {
   };
 }
 
-const nobody: SessionEvents = { onUsed() {}, onClosing() {}, onArrived() {}, onEnd() {} };
+const nobody: SessionEvents = {
+  onUsed() {},
+  onAway() {},
+  onClosing() {},
+  onArrived() {},
+  onEnd() {},
+};
 
 function welcomeOf(bytes: Buffer) {
   return decodeAnswer(bytes.subarray(wire.prefaceBytes));

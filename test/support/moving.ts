@@ -2,7 +2,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Test } from 'tap';
-import type { MoveView, View } from '../../monitor/src/base/view.js';
+import type { MoveView, SessionView, View } from '../../monitor/src/base/view.js';
 import { type Outcome, outcome } from './program.js';
 import { startServer, type TestServer } from './server.js';
 
@@ -44,10 +44,15 @@ export class Operator {
   }
 
   /** The one that runs. */
-  async session() {
+  session() {
+    return this.sessionThat(({ state }) => state === 'running');
+  }
+
+  /** As soon as there is one. */
+  async sessionThat(fits: (session: SessionView) => boolean): Promise<SessionView> {
     for (;;) {
       const { sessions } = await this.state();
-      const found = sessions.find(({ state }) => state === 'running');
+      const found = sessions.find(fits);
       if (found) return found;
     }
   }

@@ -253,6 +253,7 @@ void Session::has_been_away(uint64_t ms) {
   if (ms == 0 || poll(&now, 1, 0) == 0) return;
   const auto passed = std::min<uint64_t>(ms, static_cast<uint64_t>(reconnection_.grace().count()));
   away_since_.store(std::chrono::steady_clock::now() - std::chrono::milliseconds(passed));
+  tell_away();
 }
 
 // For how long it stands still.
@@ -400,8 +401,8 @@ void Session::arrive(const wire_MoveCommit &in_place) {
   receiver_.begin_anew(received, std::move(arrival->unread), records_.get());
   answers_.begin_anew(q.async, records_.get(), stream ? &arrival->sent : nullptr);
   if (stream) {
-    has_been_away(stream->away_ms);
     reconnection_.begin(stream->epoch, stream->flags & WIRE_STREAM_SILENT);
+    has_been_away(stream->away_ms);
   }
   sequence_ = q.sequence;
   posted_count_ = q.posted;
@@ -428,8 +429,7 @@ void Session::arrive(const wire_MoveCommit &in_place) {
     over_.notify_all();
   }
   // Whoever looks whether the guest hangs up looks at the link still, and keeps it open.
-  const uint64_t one = 1;
-  if (write(wake_fd_, &one, sizeof one) < 0) return;
+  wake_reaper();
   if (on_arrived_) on_arrived_();
 }
 

@@ -90,6 +90,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       rest_patience_(options.rest_patience),
       module_limit_(options.module_limit),
       on_used_(std::move(options.on_used)),
+      on_away_(std::move(options.on_away)),
       on_closing_(std::move(options.on_closing)),
       on_end_(std::move(options.on_end)),
       fd_(fd),
@@ -160,9 +161,10 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
   reconnection_.on_resumed([this] {
     away_since_.store({});
     log_line(LogLevel::kInfo, id_, "the guest has come back: the session goes on");
-    const uint64_t one = 1;
-    if (write(wake_fd_, &one, sizeof one) < 0) return;
+    tell_away();
+    wake_reaper();
   });
+  reconnection_.on_silence([this] { wake_reaper(); });
   if (program_.group) hinder(Hindrance::kSeveralGpus);
   if (trace_) hinder(Hindrance::kRecording);
   Sharer sharer{id_, options.tenant, {}, fd_};

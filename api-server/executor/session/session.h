@@ -376,6 +376,10 @@ class Session : public std::enable_shared_from_this<Session> {
   void watch();
   bool hung_up();
   bool comes_back();
+  std::chrono::steady_clock::time_point away_until(
+      std::chrono::steady_clock::time_point since) const;
+  void tell_away();
+  void wake_reaper();
   void end(EndReason reason, const std::string &message);
   GateOptions limited(GateOptions options, const SessionOptions &session);
   uint64_t taken_elsewhere() const;
@@ -404,6 +408,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::chrono::milliseconds rest_patience_;
   const uint64_t module_limit_;
   const std::function<void(const ExpectedModule &)> on_used_;
+  const std::function<void(const std::optional<Away> &)> on_away_;
   const std::function<void()> on_closing_;
   const std::function<void(const SessionEnd &)> on_end_;
   const int fd_;
@@ -413,6 +418,9 @@ class Session : public std::enable_shared_from_this<Session> {
   Reconnection reconnection_;
   // Since when the guest's connection has been cut, by which it may come back; else none.
   std::atomic<std::chrono::steady_clock::time_point> away_since_{};
+  std::mutex away_mutex_;  // innermost
+  // Until when it is waited for, as was told last; else none.
+  std::chrono::steady_clock::time_point told_until_{};
   std::unique_ptr<Records> records_;  // null: the connection is none of TLS
   Receiver receiver_;
   Answers answers_;

@@ -29,8 +29,7 @@ void Session::watch_peer(int fd) {
     std::lock_guard lock(end_mutex_);
     peer_fds_.push_back(fd);
   }
-  const uint64_t one = 1;
-  if (write(wake_fd_, &one, sizeof one) < 0) return;
+  wake_reaper();
 }
 
 // After something has come of the connection to the guest. Whether that was its end: another one
@@ -41,6 +40,11 @@ bool Session::hung_up() {
   if (moved_) return true;
   pollfd now{fd_, POLLRDHUP, 0};
   return poll(&now, 1, 0) > 0;
+}
+
+void Session::wake_reaper() {
+  const uint64_t one = 1;
+  if (write(wake_fd_, &one, sizeof one) < 0) return;
 }
 
 // Until the guest hangs up, or the session is over for another reason.
@@ -73,31 +77,55 @@ void Session::watch() {
 
 void Session::goodbye() {
   reconnection_.give_up();
-  const uint64_t one = 1;
-  if (write(wake_fd_, &one, sizeof one) < 0) return;
+  wake_reaper();
 }
 
-// The connection was cut. False when the guest has said goodbye, or has not come back in time: who
-// ends a connection is there still, and comes soon or never.
-bool Session::comes_back() {
+// Until when a guest that has been away since then is waited for: who ends a connection is there
+// still, and comes soon or never.
+std::chrono::steady_clock::time_point Session::away_until(
+    std::chrono::steady_clock::time_point since) const {
   constexpr std::chrono::milliseconds kEnded{5000};
+  const auto grace = reconnection_.grace();
+  return since + (reconnection_.silent() ? grace : std::min(grace, kEnded));
+}
+
+// Tells whether the guest is away, and until when it is waited for, where that was not told yet.
+// What is told last is so. Any thread.
+void Session::tell_away() {
+  std::lock_guard lock(away_mutex_);
+  const std::chrono::steady_clock::time_point none{}, since = away_since_.load();
+  const auto until = since == none ? none : away_until(since);
+  if (until == told_until_) return;
+  told_until_ = until;
+  if (!on_away_) return;
+  if (since == none) return on_away_(std::nullopt);
+  const auto now = std::chrono::steady_clock::now();
+  const auto whole = [](auto time) {
+    return std::max(std::chrono::milliseconds(0),
+                    std::chrono::ceil<std::chrono::milliseconds>(time));
+  };
+  on_away_(Away{whole(now - since), whole(until - now)});
+}
+
+// The connection was cut. False when the guest has said goodbye, or has not come back in time.
+bool Session::comes_back() {
   if (!reconnection_.resumes() || reconnection_.given_up()) return false;
   const uint64_t before = reconnection_.resumptions();
   // It may have come back since.
   pollfd now{fd_, POLLRDHUP, 0};
   if (poll(&now, 1, 0) == 0) return true;
-  if (away_since_.load() == std::chrono::steady_clock::time_point{}) {
-    away_since_.store(std::chrono::steady_clock::now());
+  auto cut = away_since_.load();
+  if (cut == std::chrono::steady_clock::time_point{}) {
+    cut = std::chrono::steady_clock::now();
+    away_since_.store(cut);
     log_line(LogLevel::kInfo, id_, "the connection was cut: the guest may come back");
   } else {
     log_line(LogLevel::kInfo, id_, "the guest was away before the session came here");
   }
-  const auto cut = away_since_.load();
   while (!ending_.load() && !reconnection_.given_up()) {
-    const auto grace = reconnection_.grace();
-    const auto until = cut + (reconnection_.silent() ? grace : std::min(grace, kEnded));
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    tell_away();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        away_until(cut) - std::chrono::steady_clock::now());
     if (left.count() <= 0) {
       // One that is just becoming another process's is not ended here.
       if (has_moved()) return false;
@@ -111,6 +139,7 @@ bool Session::comes_back() {
       return false;
     if (reconnection_.resumptions() != before) {
       away_since_.store({});
+      tell_away();
       return true;
     }
   }
@@ -143,8 +172,7 @@ void Session::end(EndReason reason, const std::string &message) {
   if (memory_.lender()) memory_.lender()->hurry();
   // Wakes a leader that waits for the guest.
   if (reason != EndReason::kMoved) shutdown(fd_, SHUT_RD);
-  const uint64_t one = 1;
-  if (write(wake_fd_, &one, sizeof one) < 0) return;
+  wake_reaper();
 }
 
 void Session::violation(const std::string &what) {

@@ -27,6 +27,11 @@ struct SessionEnd {
   std::vector<uint8_t> learnt{};          // of libraries (LearntCalls); empty: it has called none
 };
 
+// A guest whose connection was cut: for how long, and for how long it is waited for still.
+struct Away {
+  std::chrono::milliseconds passed, left;
+};
+
 struct SessionOptions {
   int fd = -1;                    // the connection; the session duplicates it
   std::vector<uint8_t> leftover;  // bytes that have come behind the Hello
@@ -72,6 +77,10 @@ struct SessionOptions {
   std::chrono::milliseconds rest_patience{5000};
   // Called once for each module that the session uses, from any of its threads; may be empty.
   std::function<void(const ExpectedModule &)> on_used;
+  // Called from threads of the session, one after the other, when the guest's connection was cut,
+  // when it is waited for for longer or shorter than was said, and, with nothing, when it is back.
+  // May be empty.
+  std::function<void(const std::optional<Away> &)> on_away;
   // Called once, from a thread of the session, when the guest has gone or the session is to end:
   // what it has is given back from then on. May be empty.
   std::function<void()> on_closing;

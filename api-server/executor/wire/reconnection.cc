@@ -99,6 +99,7 @@ bool Reconnection::await(uint64_t received, int error, const std::atomic<bool> *
   if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
     silent_.store(true);
     shutdown(fd_, SHUT_RDWR);  // so that whoever watches it sees it end
+    if (silence_) silence_();
   }
   while (!given_up_.load()) {
     if (take(received)) return true;

@@ -70,6 +70,8 @@ class Reconnection {
   void on_restart(Restart restart) { restart_ = std::move(restart); }
   // Told when a connection was taken.
   void on_resumed(std::function<void()> resumed) { resumed_ = std::move(resumed); }
+  // Told when the connection has ended by silence, which whoever watches it may have seen before.
+  void on_silence(std::function<void()> silence) { silence_ = std::move(silence); }
   uint64_t resumptions() const { return resumptions_.load(); }
 
  private:
@@ -88,6 +90,7 @@ class Reconnection {
   std::atomic<uint64_t> resumptions_{0};
   Restart restart_;
   std::function<void()> resumed_;
+  std::function<void()> silence_;
 
   std::mutex mutex_;
   uint32_t epoch_ = 0;

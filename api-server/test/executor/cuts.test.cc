@@ -4,7 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include "base/local_socket.h"
 #include "check.h"
@@ -24,6 +28,36 @@ WorldOptions kept_over_cuts() {
   options.grace = kGrace;
   return options;
 }
+
+// What is told of a guest that is cut off.
+class AwayLog {
+ public:
+  WorldOptions options() {
+    WorldOptions options = kept_over_cuts();
+    options.on_away = [this](const std::optional<Away> &away) {
+      std::lock_guard lock(mutex_);
+      told_.push_back(away);
+      changed_.notify_all();
+    };
+    return options;
+  }
+  // The first that was not asked for yet.
+  std::optional<Away> next() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return asked_ < told_.size(); });
+    return told_[asked_++];
+  }
+  bool none() {
+    std::lock_guard lock(mutex_);
+    return asked_ == told_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::optional<Away>> told_;
+  size_t asked_ = 0;
+};
 
 std::string receive(int fd, size_t size) {
   std::string bytes(size, 0);
@@ -83,6 +117,43 @@ void commits(Target &target, int32_t result = CUDA_SUCCESS) {
 }
 
 }  // namespace
+
+// ---- a session that stays ----------------------------------------------------------------------
+
+TEST(it_is_told_who_is_away) {
+  AwayLog told;
+  World w(told.options());
+  CHECK_EQUAL(w.guest.call(WIRE_Echo, wire_Echo{}).reply.result, CUDA_SUCCESS);
+  CHECK(told.none());
+  w.guest.close();
+  for (uint32_t epoch = 1; epoch <= 2; epoch++) {
+    const std::optional<Away> away = told.next();
+    CHECK(away && away->left <= std::chrono::seconds(5));
+    const int fresh = w.come_back(0, epoch);
+    expect_resumed(fresh, sizeof(wire_Echo));
+    CHECK(!told.next());
+    close(fresh);
+  }
+  CHECK(told.next().has_value());
+  w.session->goodbye();
+  CHECK(w.ended().reason == EndReason::kClosed);
+  CHECK(told.none());
+}
+
+TEST(silence_is_told_to_who_has_seen_the_end_before) {
+  int fds[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+  Reconnection reconnection(fds[0], kGrace);
+  std::promise<bool> told;
+  reconnection.on_silence([&] { told.set_value(reconnection.silent()); });
+  bool interrupted = false;
+  std::thread reads([&] { CHECK(!reconnection.await(0, ETIMEDOUT, nullptr, &interrupted)); });
+  CHECK(told.get_future().get());
+  reconnection.give_up();
+  reads.join();
+  close(fds[0]);
+  close(fds[1]);
+}
 
 // ---- a session that goes -----------------------------------------------------------------------
 
@@ -303,6 +374,47 @@ TEST(what_was_kept_only_is_sent_when_the_guest_is_back) {
   CHECK(receive(fresh, 1000) == sent.substr(2000));
   coming.w.session->goodbye();
   close(fresh);
+  CHECK(coming.w.ended().reason == EndReason::kClosed);
+}
+
+TEST(who_was_away_is_so_where_the_session_comes) {
+  for (const bool silent : {true, false}) {
+    AwayLog told;
+    Coming coming(told.options());
+    wire_moved_stream away = stream(0, 0, 1);
+    away.flags = silent ? WIRE_STREAM_SILENT : 0;
+    away.away_ms = 1000;
+    coming.stream(away);
+    close_fd(std::exchange(coming.fds[1], -1));
+    coming.commit();
+    const std::optional<Away> so = told.next();
+    CHECK(so && so->passed >= std::chrono::seconds(1));
+    const std::chrono::seconds whole = silent ? kGrace : std::chrono::seconds(5);
+    CHECK(so->passed + so->left >= whole);
+    CHECK(so->left <= whole - std::chrono::seconds(1));
+    const int fresh = coming.w.come_back(0, 2);
+    expect_resumed(fresh, 0);
+    CHECK(!told.next());
+    coming.w.session->goodbye();
+    close(fresh);
+    CHECK(coming.w.ended().reason == EndReason::kClosed);
+  }
+}
+
+TEST(who_is_there_is_not_away_where_the_session_comes) {
+  AwayLog told;
+  Coming coming(told.options());
+  wire_moved_stream was_away = stream(0, 0, 1);
+  was_away.away_ms = 1000;
+  coming.stream(was_away);
+  coming.commit();
+  wire_Echo echo{};
+  echo.request = {{WIRE_Echo, 0, sizeof echo}, 77};
+  CHECK_EQUAL(send(coming.fds[1], &echo, sizeof echo, 0), ssize_t(sizeof echo));
+  receive(coming.fds[1], sizeof(wire_Echo_reply));
+  CHECK(told.none());
+  coming.w.session->goodbye();
+  close_fd(std::exchange(coming.fds[1], -1));
   CHECK(coming.w.ended().reason == EndReason::kClosed);
 }
 

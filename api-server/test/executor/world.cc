@@ -82,6 +82,7 @@ World::World(WorldOptions options, int fds[2])
   session_options.rest_patience = options.rest_patience;
   session_options.most_kernel = options.most_kernel;
   session_options.grace = options.grace;
+  session_options.on_away = options.on_away;
   session_options.kernel_sentence = "it takes too long";
   session_options.gate = options.gate;
   session_options.trace = options.trace;

@@ -19,6 +19,7 @@ struct WorldOptions {
   std::chrono::milliseconds rest_patience{5000};
   std::chrono::milliseconds most_kernel{0};
   std::chrono::milliseconds grace{0};
+  std::function<void(const std::optional<outboard::Away> &)> on_away;
   std::string leftover;
   outboard::GateOptions gate;
   outboard::TraceOptions trace;

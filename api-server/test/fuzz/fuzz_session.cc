@@ -13,6 +13,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -20,6 +21,7 @@
 #include "base/log.h"
 #include "fake_driver.h"
 #include "frame_walk.h"
+#include "wire/reconnection.h"
 #include "world.h"
 
 using namespace outboard;
@@ -203,8 +205,59 @@ class Replies {
   bool told_ = false, over_ = false;
 };
 
-// What answers the session is sent when that has asked.
-void send_input(const std::vector<uint8_t> &input, int fd, Replies &replies) {
+// Whether it is what a session brings that is kept over cuts.
+bool is_kept(const wire_MoveState &state) {
+  return state.kind == WIRE_MOVE_KEPT || state.kind == WIRE_MOVE_STREAM;
+}
+
+template <class Frame>
+Frame frame_at(const std::vector<uint8_t> &input, const wire_header &header, size_t at) {
+  Frame frame{};
+  memcpy(&frame, input.data() + at, std::min<size_t>(sizeof frame, header.size));
+  return frame;
+}
+
+// The stream that a session brings which moves here: it is taken once.
+std::optional<wire_moved_stream> stream_of(const std::vector<uint8_t> &input) {
+  std::optional<wire_moved_stream> stream;
+  walk_frames(input.data(), input.size(), [&](const wire_header &header, size_t at) {
+    constexpr size_t kHead = sizeof(wire_MoveState);
+    if (header.op != WIRE_MoveState || header.size < kHead + sizeof *stream ||
+        frame_at<wire_MoveState>(input, header, at).kind != WIRE_MOVE_STREAM)
+      return true;
+    stream.emplace();
+    memcpy(&*stream, input.data() + at + kHead, sizeof *stream);
+    return false;
+  });
+  return stream;
+}
+
+// The guest of a session that has moved here comes back after a cut, reads all that it lacks, and
+// says goodbye.
+void come_back(Session &session, const wire_moved_stream &stream) {
+  int fds[2];
+  require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0, "no socket pair");
+  // It has what was not kept only.
+  if (!session.resume(fds[1], stream.cut_at, stream.epoch + 1)) close(fds[1]);
+  const Reconnection::Answer wanted = resumed_answer(stream.received);
+  Reconnection::Answer answer;
+  if (recv(fds[0], answer.data(), answer.size(), MSG_WAITALL) == ssize_t(answer.size())) {
+    require(answer == wanted, "the guest is told another number of bytes");
+    uint8_t bytes[4096];
+    uint64_t lacks = stream.sent - stream.cut_at;
+    while (lacks > 0) {
+      const ssize_t got = recv(fds[0], bytes, std::min<uint64_t>(lacks, sizeof bytes), 0);
+      require(got > 0, "the guest is not sent what it lacks");
+      lacks -= static_cast<uint64_t>(got);
+    }
+  }
+  session.goodbye();
+  close(fds[0]);
+}
+
+// What answers the session is sent when that has asked. With the stream of one that moves here its
+// guest's connection goes along.
+void send_input(const std::vector<uint8_t> &input, int fd, Replies &replies, int connection) {
   size_t sent = 0;
   const auto send_to = [&](size_t end) {
     while (sent < end) {
@@ -223,6 +276,11 @@ void send_input(const std::vector<uint8_t> &input, int fd, Replies &replies) {
       replies.await(frame);
       return true;
     };
+    if (header.op == WIRE_MoveState &&
+        frame_at<wire_MoveState>(input, header, at).kind == WIRE_MOVE_STREAM) {
+      open = send_to(at) && send_message(fd, input.data() + at, header.size, connection);
+      sent = at + header.size;
+    }
     if (header.op == WIRE_HostFunctionDone) open = await(wire_HostFunctionDone{});
     if (header.op == WIRE_ModuleTake) open = await(wire_ModuleTake{});
     return open;
@@ -261,6 +319,8 @@ SessionEnd serve_input(const uint8_t *data, size_t size, std::chrono::millisecon
   int fds[2];
   require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0, "no socket pair");
   std::promise<SessionEnd> over;
+  std::promise<bool> here;  // whether a session that moves here has arrived
+  std::once_flag told;
   SessionOptions options;
   options.fd = fds[1];
   options.memory_limit = uint64_t{64} << 20;
@@ -269,9 +329,15 @@ SessionEnd serve_input(const uint8_t *data, size_t size, std::chrono::millisecon
   options.tenant = kTenant;
   options.group = kGroup;
   options.expected = {expected};
-  options.on_end = [&](const SessionEnd &end) { over.set_value(end); };
+  options.on_arrived = [&] { std::call_once(told, [&] { here.set_value(true); }); };
+  options.on_end = [&](const SessionEnd &end) {
+    std::call_once(told, [&] { here.set_value(false); });
+    over.set_value(end);
+  };
   // Commands that only a session sends that moves here from another process.
-  walk_frames(input.data(), input.size(), [&](const wire_header &header, size_t) {
+  walk_frames(input.data(), input.size(), [&](const wire_header &header, size_t at) {
+    if (header.op == WIRE_MoveState && is_kept(frame_at<wire_MoveState>(input, header, at)))
+      options.grace = std::chrono::minutes(1);
     options.arrives = options.arrives || header.op == WIRE_ModuleExpect ||
                       header.op == WIRE_MoveState || header.op == WIRE_MoveCommit;
     return true;
@@ -281,14 +347,17 @@ SessionEnd serve_input(const uint8_t *data, size_t size, std::chrono::millisecon
     require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0, "no socket pair");
     const char carrier = 0;
     require(send_message(fds[0], &carrier, sizeof carrier, guest[1]), "no descriptor is sent");
-    close(guest[1]);
   }
+  const bool kept = options.grace.count() != 0;
   auto session = Session::start(device, std::move(options));
   close(fds[1]);
   Replies replies(patience);
   std::thread drain([&] { replies.read(fds[0]); });
-  send_input(input, fds[0], replies);
+  send_input(input, fds[0], replies, guest[1]);
   shutdown(fds[0], SHUT_WR);
+  close_fd(guest[1]);
+  if (const auto stream = stream_of(input); kept && here.get_future().get() && stream)
+    come_back(*session, *stream);
   close_fd(guest[0]);
   SessionEnd end = over.get_future().get();
   session.reset();

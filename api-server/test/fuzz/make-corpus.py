@@ -50,6 +50,18 @@ def ask_upload(request, to, length, hashes, on=0):
     return frame("UploadAsk", "QQQQII", request, to, length, on, len(hashes), 0, tail=hashes)
 
 
+def move_state(kind, data):
+    return frame("MoveState", "IIQ", kind, 0, len(data), tail=data)
+
+
+def kept(begin, data):
+    return move_state(6, struct.pack("<Q", begin) + data)
+
+
+def moved_stream(received, sent, cut_at, away_ms, epoch, flags):
+    return move_state(7, struct.pack("<QQQQII", received, sent, cut_at, away_ms, epoch, flags))
+
+
 def region_open(request):
     return frame("RegionOpen", "Q", request)
 
@@ -182,6 +194,18 @@ corpus = {
                 frame("MoveState", "IIQ", 2, 0, 8, tail=struct.pack("<Q", 3)) +
                 frame("MoveState", "IIQ", 3, 0, 17 * 8, tail=bytes(17 * 8)) +
                 frame("MoveCommit", "QQQQiI", 2, 5, 4, 3, 0, 1),
+    "arriving-kept": map_() + kept(0, b"k" * 40) + kept(40, b"l" * 20) +
+                     move_state(0, synchronize(9)[:7]) + move_state(5, b"1") +
+                     moved_stream(107, 60, 30, 0, 4, 0) +
+                     frame("MoveCommit", "QQQQiI", 2, 5, 4, 3, 0, 1),
+    "arriving-cut": kept(0, b"k" * 40) + move_state(0, frame("Echo", "Q", 10)) +
+                    moved_stream(1 << 40, 40, 25, 1000, 1 << 20, 3) +
+                    frame("MoveCommit", "QQQQiI", 2, 5, 4, 3, 0, 1),
+    "arriving-late-part": kept(7, b"k" * 40) + kept(1 << 40, b"l" * 40) +
+                          moved_stream(0, (1 << 40) + 40, 0, 0, 0, 0) +
+                          frame("MoveCommit", "QQQQiI", 2, 5, 4, 3, 0, 1),
+    "arriving-beyond": kept(0, b"k" * 40) + moved_stream(0, 40, 41, 0, (1 << 32) - 1, 0) +
+                       frame("MoveCommit", "QQQQiI", 2, 5, 4, 3, 0, 1),
     "arriving-nonsense": frame("MoveState", "IIQ", 9, 0, 8, tail=bytes(8)),
     "stream-marks": stream + frame("StreamMark", "QQ", STREAM, 4) + frame("StreamMark", "QQ", 0, 1 << 63) +
                     frame("cuStreamDestroy_v2", "Q", STREAM) + frame("StreamMark", "QQ", STREAM, 8) +

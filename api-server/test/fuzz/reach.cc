@@ -24,9 +24,15 @@ std::vector<uint8_t> bytes_of_file(const std::string &path) {
 }
 
 // The guest may end within a frame.
-void note_commands(const std::vector<uint8_t> &input, std::set<uint16_t> &reached) {
-  walk_frames(input.data(), input.size(), [&](const wire_header &header, size_t) {
+void note_commands(const std::vector<uint8_t> &input, std::set<uint16_t> &reached,
+                   std::set<uint32_t> &states) {
+  walk_frames(input.data(), input.size(), [&](const wire_header &header, size_t at) {
     reached.insert(header.op);
+    wire_MoveState state;
+    if (header.op == WIRE_MoveState && header.size >= sizeof state) {
+      memcpy(&state, input.data() + at, sizeof state);
+      states.insert(state.kind);
+    }
     return true;
   });
 }
@@ -40,6 +46,7 @@ int main(int count, char **arguments) {
     return 2;
   }
   std::set<uint16_t> reached;
+  std::set<uint32_t> states;
   unsigned inputs = 0, whole = 0;
   while (const dirent *entry = readdir(folder)) {
     if (entry->d_name[0] == '.') continue;
@@ -52,7 +59,7 @@ int main(int count, char **arguments) {
       continue;
     }
     whole++;
-    note_commands(input, reached);
+    note_commands(input, reached, states);
   }
   closedir(folder);
   printf("%u inputs, %u of them taken to the end\n", inputs, whole);
@@ -66,5 +73,12 @@ int main(int count, char **arguments) {
   }
   WIRE_OPS(LOOK)
 #undef LOOK
+  // What keys of TLS are nobody can make up.
+  states.insert(WIRE_MOVE_TLS);
+  for (uint32_t kind = 0; kind < WIRE_MOVE_KINDS; kind++) {
+    if (states.contains(kind)) continue;
+    fprintf(stderr, "no stored input moves a session with its state %u\n", kind);
+    missing++;
+  }
   return inputs == 0 || missing ? 1 : 0;
 }

@@ -107,6 +107,16 @@ export const Session = Type.Object({
   slot: Type.Integer(),
   slotPid: nullableNumber('of the API server process'),
   state: choice('starting', 'running', 'moving', 'ending'),
+  away: Type.Union(
+    [
+      Type.Object({
+        since: moment('when its connection was cut'),
+        until: moment('when the session ends, unless it has come back'),
+      }),
+      Type.Null(),
+    ],
+    { description: 'its guest is, and may come back (docs/surviving-a-cut.md); null: it is there' },
+  ),
   moving: Type.Union([choice('starting', 'preparing', 'transferring'), Type.Null()], {
     description: 'what is being done to move it to another process',
   }),

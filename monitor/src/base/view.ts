@@ -120,6 +120,8 @@ export interface SessionView {
   slot: number;
   slotPid: number | null;
   state: 'starting' | 'running' | 'moving' | 'ending';
+  /** Its guest's connection was cut: since when, and until when the session is kept for it; null: the guest is there. */
+  away: { since: string; until: string } | null;
   /** What is being done to move it to another process; null: it is not being moved. */
   moving: MovePhase | null;
   /** How often it has moved. */

@@ -152,7 +152,11 @@ const sessionColumns: Column<SessionView>[] = [
     text: ({ counters }) => String(counters['commands'] ?? 0),
   },
   { title: 'TIME', right: true, text: ({ seconds }) => duration(seconds) },
-  { title: 'STATE', spare: 1, text: ({ state }) => state },
+  {
+    title: 'STATE',
+    spare: 1,
+    text: ({ state, away }) => (away && state === 'running' ? 'away' : state),
+  },
 ];
 
 /** Behind the others where all of a session is asked for: what hinders it from being moved. */
@@ -170,6 +174,22 @@ export function sessionLines(
   const shown = whole ? [...sessionColumns, hindered] : sessionColumns;
   const [titles = '', ...rows] = table(shown, sessions, columns);
   return [paint(sgr.dim, titles), ...rows];
+}
+
+/** For each session whose guest is away: since when, and until when it is kept, by the server's clock. */
+export function awayLines({
+  server: { now },
+  sessions,
+}: Pick<View, 'server' | 'sessions'>): string[] {
+  const seconds = (from: string, to: string) =>
+    duration(Math.max(0, (Date.parse(to) - Date.parse(from)) / 1000));
+  return sessions.flatMap(({ id, away }) => {
+    if (!away) return [];
+    const { since, until } = away;
+    const passed = `since ${clean(since)} (for ${seconds(since, now)})`;
+    const left = `until ${clean(until)} (for ${seconds(now, until)})`;
+    return [`session ${id}: its guest is away ${passed}; kept ${left}`];
+  });
 }
 
 /**

@@ -1,6 +1,13 @@
 import { ApiClient, apiOptions } from '../api/client.js';
 import { command, exitCodes } from '../cli/command.js';
-import { queueLines, reservedLines, sessionLines, sessionOrders, sorted } from '../cli/screen.js';
+import {
+  awayLines,
+  queueLines,
+  reservedLines,
+  sessionLines,
+  sessionOrders,
+  sorted,
+} from '../cli/screen.js';
 import { colours, print, printJson } from '../cli/table.js';
 import type { Option } from '../options/options.js';
 import { parseChoice } from '../options/values.js';
@@ -23,6 +30,8 @@ MEMORY: what it has mapped, of what is reserved for it; below for each GPU, with
 SHARE: REQUEST:LIMIT in percent; ! where an operator has promised more than its tenant's limit.
 HAS/OWED: the part of the last second of the GPU that a session had, and had a right to.
 HELD: for how long its work was held back by its share; * where it is now.
+STATE: away where its guest's connection was cut; below, since when, and until when it is kept
+(docs/surviving-a-cut.md).
 HINDERED: what it has that could not go with it to another GPU (docs/moving.md).`,
   options: { ...apiOptions, sort: sortOption },
   async run(values) {
@@ -36,7 +45,8 @@ HINDERED: what it has that could not go with it to another GPU (docs/moving.md).
     const { queue } = view;
     const waiting = queueLines(queue, queue.length, queue.length, paint);
     const reserved = reservedLines(view);
-    const parts = [sessionLines(shown, paint, { whole: true }), reserved, waiting].filter(
+    const away = awayLines(view);
+    const parts = [sessionLines(shown, paint, { whole: true }), away, reserved, waiting].filter(
       ({ length }) => length > 0,
     );
     print(parts.flatMap((lines, index) => (index === 0 ? lines : ['', ...lines])));

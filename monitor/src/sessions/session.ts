@@ -182,6 +182,13 @@ export class Session {
     return this.begun ? 'running' : 'starting';
   }
 
+  /** Of one that ends nobody is waited for any more. */
+  get #away(): SessionView['away'] {
+    const { away } = this.slot;
+    if (away === null || this.#stage === 'ending') return null;
+    return { since: away.since.toISOString(), until: away.until.toISOString() };
+  }
+
   /** As operators see it; `uuid` is its GPU's, `hindrances` what keeps it there. */
   view(uuid: string, hindrances: string[]): SessionView {
     const { request, hello, client } = this.visitor;
@@ -202,6 +209,7 @@ export class Session {
       slot,
       slotPid: this.slot.pid ?? null,
       state: this.#stage,
+      away: this.#away,
       moving: this.moving,
       moves: this.moves,
       started: this.#startedAt.toISOString(),

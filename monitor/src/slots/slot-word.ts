@@ -102,6 +102,10 @@ const sensors = Type.Object(
 );
 const nvml = Type.Object({ nvidiaDriver: name, nvmlVersion: name, sensors }, whole);
 
+/** Later than ever, and still a date. */
+const milliseconds = Type.Integer({ minimum: 0, maximum: 2 ** 42 });
+const away = Type.Object({ passedMs: milliseconds, leftMs: milliseconds }, whole);
+
 const end = Type.Object(
   {
     reason: Type.Union([
@@ -143,6 +147,7 @@ const fromSlot = Type.Union([
   message('stays', { why: sentence }),
   message('declined', { code, message: sentence }),
   message('used', { session: word, module }),
+  message('away', { away: Type.Union([away, Type.Null()]) }),
   message('closing', {}),
   message('ended', { end, counters }),
 ]);

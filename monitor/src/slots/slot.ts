@@ -16,6 +16,7 @@ import {
 } from '../../../api-server/src/ipc.js';
 import { longestMessage, usualMessage } from '../../../api-server/src/message.js';
 import type {
+  Away,
   DeviceSnapshot,
   KernelTime,
   Native,
@@ -48,6 +49,11 @@ const stopSeconds = 3;
 const closingSeconds = 60;
 /** How long a process may take to start: opening a device takes seconds, and meanwhile it answers nothing. */
 const startSeconds = 120;
+/**
+ * How often a process may say of each connection whether its guest is away: it says that it was cut, that this was by
+ * silence, and that another one came, and may cross itself.
+ */
+const tellsOfCut = 8;
 /** So long after the end of a process what it has said may come, where others have its pipe open. */
 const lastWordSeconds = 1;
 
@@ -125,6 +131,8 @@ export class Slot {
   window = { base: 0n, size: 0n };
   /** Of the session that runs in it, a second old at most. */
   counters: Counters | null = null;
+  /** Since when its session's guest is away, whose connection was cut, and until when it is waited for; null: it is not. */
+  away: { since: Date; until: Date } | null = null;
   /** Through it the quota policy tells the gate of the process what may start. A new process has a new one. */
   readonly quotaPage: QuotaPage;
   readonly #turnPage: TurnPage;
@@ -153,6 +161,8 @@ export class Slot {
   #mayMove = false;
   /** Whether it has said that its session is closing. */
   #closing = false;
+  /** How often it may still say whether its session's guest is away. */
+  #mayTellAway = 0;
   /** How many modules it has told of, of the session that it served last. */
   #used = 0;
   /** What it was asked to measure and has not said yet. */
@@ -357,6 +367,8 @@ export class Slot {
     this.#next = 'prepared';
     this.#mayArrive = offer.arrives;
     this.#mayMove = false;
+    this.away = null;
+    this.#mayTellAway = offer.comeback ? tellsOfCut : 0;
     this.#used = 0;
     if (!this.#native.sendDescriptor(this.#connections, handle.fd)) {
       // It has ended, of which 'exit' tells; or it takes none, and is of no use.
@@ -389,6 +401,7 @@ export class Slot {
   resume(resume: SessionResume, handle: SocketHandle): boolean {
     if (this.state !== 'busy' || this.#next !== 'ended') return false;
     if (!this.#native.sendDescriptor(this.#connections, handle.fd)) return false;
+    this.#mayTellAway += tellsOfCut;
     this.#send(resume);
     return true;
   }
@@ -437,6 +450,11 @@ export class Slot {
         this.#expects(this.served > 0 && this.#used < mostModules, message);
         this.#used++;
         return this.#events.onUsed(this, message.session, message.module);
+      case 'away':
+        this.#expects(this.#next === 'ended' && this.#mayTellAway > 0, message);
+        this.#mayTellAway--;
+        this.away = message.away && fromNow(message.away);
+        return;
       case 'closing':
         this.#expects(this.#next === 'ended' && !this.#closing, message);
         this.#closing = true;
@@ -457,6 +475,7 @@ export class Slot {
       case 'ended':
         this.#expects(this.#next === 'ended', message);
         this.#next = null;
+        this.away = null;
         this.counters = message.counters;
         this.#spare();
         if (message.end.reusable) {
@@ -555,6 +574,11 @@ export class Slot {
     for (const resolve of this.#nvml.splice(0)) resolve(null);
     this.#events.onExit(this, how);
   }
+}
+
+function fromNow({ passedMs, leftMs }: Away) {
+  const now = Date.now();
+  return { since: new Date(now - passedMs), until: new Date(now + leftMs) };
 }
 
 const diesFirstScore = 500;

@@ -141,6 +141,28 @@ t.test('sessions: sorted, and JSON', async (t) => {
   t.match(await cli(api, ['sessions', '--sort', 'x']), { status: 2, stderr: /one of id, memory/ });
 });
 
+t.test('sessions: whose guest is away, since when, and until when it is kept', async (t) => {
+  const api = await TestApi.start(t);
+  const at = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString();
+  const away = { since: at(-90), until: at(7200) };
+  api.operations.sessions = [
+    session(3, { away }),
+    session(4),
+    session(5, { state: 'moving', away }),
+  ];
+  const { stdout } = await cli(api, ['sessions']);
+  t.match(stdout, /\n +3 .* away +-\n +4 .* running +-\n +5 .* moving +-\n/);
+  const line = (id: number) =>
+    `session ${id}: its guest is away since ${away.since} \\(for 1:\\d\\d\\); kept until ${away.until} \\(for 1:59:\\d\\d\\)\n`;
+  t.match(stdout, new RegExp(`\n\n${line(3)}${line(5)}\nGPU 0: `));
+  t.match((await cli(api, ['status'])).stdout, / away\n/);
+  const { sessions } = JSON.parse((await cli(api, ['sessions', '--json'])).stdout);
+  t.same(
+    sessions.map(({ away }: { away: unknown }) => away),
+    [away, null, away],
+  );
+});
+
 t.test('why: each decision on a line of its own, and JSON', async (t) => {
   const api = await TestApi.start(t);
   t.match(await cli(api, ['why', '1']), {

@@ -124,6 +124,8 @@ const nonsense = {
   'a device, again': 'say(ready), say(ready)',
   'an answer nobody asked for': `say(ready), say({ type: 'pong', counters: null })`,
   'a session nobody began': `say(ready), say({ type: 'ended', end: { reason: 'closed', message: '', reusable: true, modules: [], learnt: new Uint8Array() }, counters: {} })`,
+  'a guest that is away, of nobody': `say(ready), say({ type: 'away', away: null })`,
+  'a time that no date has': `say(ready), say({ type: 'away', away: { passedMs: 0, leftMs: 1e300 } })`,
   'the closing of a session nobody began': `say(ready), say({ type: 'closing' })`,
   'answers without an end': `say(ready); for (;;) say({ type: 'measured', freeMemory: 1n })`,
 };

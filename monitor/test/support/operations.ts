@@ -66,6 +66,7 @@ export function session(id: number, more: Partial<SessionView> = {}): SessionVie
     slotPid: 1000,
     state: 'running',
     started: '2026-01-02T03:04:05.000Z',
+    away: null,
     moving: null,
     moves: 0,
     seconds: 12.5,

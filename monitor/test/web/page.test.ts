@@ -49,6 +49,14 @@ t.test('the page', needsBrowser, async (t) => {
     first.memory = { ...first.memory, used: first.memory.limit };
     await row(page, 101).getByText('57 %', { exact: true }).waitFor();
     await row(page, 101).getByText('held back').waitFor();
+    const minute = (minutes: number) => new Date(Date.UTC(2026, 0, 2, 3, minutes)).toISOString();
+    first.away = { since: minute(4), until: minute(5) };
+    await row(page, 101).getByText('away', { exact: true }).waitFor();
+    await row(page, 101)
+      .getByText(/ away since \d\d:04:00, kept until \d\d:05:00$/)
+      .waitFor();
+    first.away = null;
+    await row(page, 101).getByText('held back').waitFor();
     operations.sessions = [...operations.sessions.slice(1), session(200, { name: 'newcomer' })];
     await row(page, 200).waitFor();
     await row(page, 101).waitFor({ state: 'detached' });

@@ -7,7 +7,7 @@ import { el, setAttribute, setText } from './dom.js';
 import { bytes, count, dateTime, deviceTime, duration, percent, wait, words } from './format.js';
 import type { Model } from './model.js';
 import { tell } from './notices.js';
-import { promiseText, sessionName, shareText } from './sessions.js';
+import { awayText, promiseText, sessionName, shareText } from './sessions.js';
 
 let open: SessionDialog | null = null;
 
@@ -87,6 +87,7 @@ function factsOf(session: SessionView): [string, string][] {
     ['tenant', session.tenant || '–'],
     ['class', session.class],
     ['from', `${session.host || 'unknown host'}, process ${session.pid}, ${session.peer}`],
+    ['guest', awayText(session) || (session.state === 'ending' ? '–' : 'connected')],
     ['on', `GPU ${session.gpu}, slot ${session.slot}, process ${session.slotPid ?? '–'}`],
     ...(group.gpus.length > 1 ? [groupFact(session)] : []),
     ['since', `${dateTime(session.started)}, ${duration(session.seconds)}`],

@@ -3,7 +3,7 @@ import { guestAddress } from '../../src/base/guest-address.js';
 import type { ServerView, SessionView } from '../../src/base/view.js';
 import { Sparkline } from './charts.js';
 import { el, type Shown, setAttribute, setText } from './dom.js';
-import { bytes, bytesOf, duration, percent, plural } from './format.js';
+import { bytes, bytesOf, clock, duration, percent, plural } from './format.js';
 import { summary } from './history.js';
 import { Meter } from './meter.js';
 import type { Model } from './model.js';
@@ -158,7 +158,8 @@ class SessionRow implements Shown<SessionView> {
     this.#session = session;
     const { id, memory, share } = session;
     setText(this.#name, sessionName(session));
-    const about = [`#${id}`, session.class, session.host && `on ${session.host}`];
+    const host = session.host && `on ${session.host}`;
+    const about = [`#${id}`, session.class, host, awayText(session)];
     setText(this.#about, about.filter(Boolean).join(' · '));
     const [kind, state] = stateOf(session);
     setAttribute(this.#state, 'class', `tag ${kind}`);
@@ -188,9 +189,15 @@ class SessionRow implements Shown<SessionView> {
   }
 }
 
-function stateOf({ state, share }: SessionView): [string, string] {
+function stateOf({ state, share, away }: SessionView): [string, string] {
   if (state !== 'running') return ['warn', state];
+  if (away) return ['warn', 'away'];
   return share.held ? ['warn', 'held back'] : ['', ''];
+}
+
+/** "away since 14:03:07, kept until 14:04:07"; nothing where its guest is there. */
+export function awayText({ away }: SessionView): string {
+  return away ? `away since ${clock(away.since)}, kept until ${clock(away.until)}` : '';
 }
 
 /** With the mark of a promise that is more than its tenant may have. */

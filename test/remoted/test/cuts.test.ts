@@ -7,8 +7,9 @@ import { ended, printed, start } from '../../../guest-lib/test/support/client.js
 import { Guest } from '../../../monitor/test/support/guest.js';
 import { tenantsFile } from '../../../monitor/test/support/tenants.js';
 import { seeded, startCuttingProxy } from '../../support/cutting-proxy.js';
+import { Operator, Steps } from '../../support/moving.js';
 import { noPrograms, notBuilt } from '../../support/paths.js';
-import { example, native, remoted, testProgram } from '../../support/program.js';
+import { example, native, remoted, startRemoted, testProgram } from '../../support/program.js';
 import { startServer, type TestServer } from '../../support/server.js';
 
 /** How often each program is run: more often at night. */
@@ -83,6 +84,38 @@ t.test('a program that does not come back', { skip: client }, async (t) => {
   );
   t.match(stderr, /it was cut, and the session could not be taken up again/);
   await proxy.close();
+});
+
+t.test('who is away is shown, and who is back', { skip: noPrograms }, async (t) => {
+  const showing = await startServer({
+    args: [...args, '--grace-disconnected', '30', '--http', '127.0.0.1:0'],
+  });
+  t.teardown(() => showing.stop());
+  await showing.logged(/"http":/);
+  const operator = new Operator(showing);
+  const proxy = await startCuttingProxy(showing.address);
+  t.teardown(() => proxy.close());
+  const steps = new Steps(
+    startRemoted(testProgram('moved-steps'), proxy.address, { writes: true }),
+  );
+  await steps.say('step');
+  const there = await operator.session();
+  t.equal(there.away, null);
+  for (let cut = 0; cut < 2; cut++) {
+    proxy.refuse(true);
+    proxy.cut();
+    const { away, state } = await operator.sessionThat(({ away }) => away !== null);
+    t.equal(state, 'running');
+    const [since, until] = [away?.since, away?.until].map((moment) => Date.parse(moment ?? ''));
+    // Its connection has ended, which was not by silence.
+    t.equal(Math.round(((until ?? 0) - (since ?? 0)) / 1000), 5);
+    proxy.refuse(false);
+    await steps.say('step');
+    const back = await operator.sessionThat(({ away }) => away === null);
+    t.equal(back.id, there.id);
+  }
+  await steps.end();
+  await operator.rested();
 });
 
 t.test('without --grace-disconnected a cut ends the session', { skip: client }, async (t) => {

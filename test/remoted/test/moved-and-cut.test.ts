@@ -89,8 +89,11 @@ t.test(
     const saying = steps.say(words[4] ?? '');
     const answer = await moving;
     t.ok(hasMoved(answer), JSON.stringify(answer));
+    const away = await operator.sessionThat(({ away }) => away !== null);
+    t.same([away.id, away.moves], [id, 1], 'it is away where its session is now');
     proxy.refuse(false);
     await saying;
+    await operator.sessionThat(({ away }) => away === null);
     for (const word of words.slice(5)) await steps.say(word);
     const there = await steps.end();
     t.same(said(there), said(here), there.stderr);
