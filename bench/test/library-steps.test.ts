@@ -51,7 +51,6 @@ t.test('a program after each step', { skip, timeout: 300_000 }, async (t) => {
 t.test('a server with nothing warm', { skip, timeout: 120_000 }, async (t) => {
   for (const [without, times] of [
     ['', 0],
-    ['warm-handles', 0],
     ['warm-context,warm-handles', 2],
   ] as const) {
     const server = await serve(real ?? '', ['--log-level', 'debug'], {
