@@ -93,14 +93,17 @@ From the first to the last row:
 ${summary(steps)}
 
 DGSF's paper has, for face identification on a V100, 14.5 s without and 9.6 s with a warm context, of inference 7.2, 5.7
-and 2.3 s (pools, then batching), and 48 % fewer calls forwarded for ONNX, 96 % fewer for TensorFlow. A context of the software
-device costs milliseconds where one of a GPU costs seconds (3.2 s there), and so does a handle (0.2 s there): what
-the first two steps save is a lower bound here. Calls that are waited for cost the same on any device.
+and 2.3 s (pools, then batching), and 48 % fewer calls forwarded for ONNX, 96 % fewer for TensorFlow. What is warm saves little
+here: a context of the software device costs tens of milliseconds at most where one of a GPU costs seconds (3.2 s there), and
+a handle likewise (0.2 s there). What that saves has to be measured on a GPU. What is waited for costs a round trip on any
+device: that part is the same there.
 
 ## A container without cuBLAS
 
-The packages that a function with CuPy's matrix products needs (\`bench/libraries/products.py\`: CuPy, NumPy, NVIDIA's libraries as
-CuPy requires them), with \`libcublas.so.13\` and \`libcublasLt.so.13\` and without. Its results are looked at in all three.
+The packages that a function with CuPy's matrix products needs (\`bench/libraries/products.py\`: CuPy, NumPy, what they require,
+and NVIDIA's cuBLAS), with \`libcublas.so.13\` and \`libcublasLt.so.13\` and without. Python and the system are not counted. The
+results are looked at in all three. Files are read from memory: what a smaller container saves until it has been pulled and
+read is not in the times.
 
 ${imageTable(measured)}
 `;
