@@ -176,6 +176,7 @@ Napi::Value open_device(const Napi::CallbackInfo &info) {
     if (const auto bytes = to_optional(given.Get("imageBytes"), "imageBytes", to_u64))
       options.image_bytes = *bytes;
     options.libraries = to_optional(given.Get("libraries"), "libraries", to_text);
+    options.warm_handles = to_bool(given.Get("warmHandles"), "warmHandles");
     DevicePointer device = Device::open(options);
     outboard::Output::install();
     return handle(env, std::move(device));

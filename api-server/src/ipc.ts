@@ -47,7 +47,7 @@ import type {
 export const slotFds = { channel: 3, connections: 4, quotaPage: 5, turnPage: 6 } as const;
 
 /** The device to open. Its window is where it is by default, until a session wants another. */
-export interface Open extends Omit<DeviceOptions, 'windowBase' | 'windowSize'> {
+export interface Open extends Omit<DeviceOptions, 'windowBase' | 'windowSize' | 'warmHandles'> {
   type: 'open';
   /** Where executor.node is. */
   build: string;

@@ -7,19 +7,26 @@ import { Socket } from 'node:net';
 import { pino } from 'pino';
 import { Channel } from './channel.js';
 import { emptyOffer, type FromSlot, type Open, slotFds, type ToSlot } from './ipc.js';
-import { type DeviceHandle, loadNative, type Native } from './native.js';
+import { type DeviceHandle, type DeviceOptions, loadNative, type Native } from './native.js';
 import { type Connection, SlotSession } from './session.js';
 
 const log = pino({ base: null }, pino.destination({ dest: 2, sync: true }));
 
 let native: Native | undefined;
 let device: DeviceHandle | undefined;
+let deviceOptions: DeviceOptions | undefined;
 let session: SlotSession | undefined;
 let leaving = false;
 /** Whether what comes of a move is still to be told. */
 let departing = false;
 /** Tells of the session's end, which has come before that. */
 let overAfter: (() => void) | undefined;
+
+// What is warm is made anew for each session where a bench says so, to see what it saves (bench/libraries). It is for
+// measuring only, and of the environment of `outboard serve`.
+const without = new Set(process.env['OUTBOARD_ABLATION']?.split(','));
+const warmContext = !without.has('warm-context');
+const warmHandles = !without.has('warm-handles');
 
 // How long the executor gets to end a session after the monitor has vanished.
 const leaveSeconds = 5;
@@ -48,6 +55,7 @@ function hear(message: ToSlot) {
     }
     case 'offer': {
       const connection = native && arrived(native);
+      warmUp();
       if (!native || !device || session || !connection) {
         connection?.close();
         return decline(new Error('no connection arrived, or this process is not free'));
@@ -76,6 +84,7 @@ function hear(message: ToSlot) {
           const tell = () => {
             session = undefined;
             const keep = end.reusable && !leaving;
+            if (keep) coolDown();
             send({ type: 'ended', end, counters }, keep ? undefined : end.reusable ? leave : die);
           };
           // With the end the monitor may send another session, of which the move would be taken to be.
@@ -113,9 +122,11 @@ function hear(message: ToSlot) {
 }
 
 function measure() {
-  if (!native || !device) return;
   try {
+    warmUp();
+    if (!native || !device) return;
     send({ type: 'measured', freeMemory: native.snapshot(device).freeMemory });
+    if (!session) coolDown();
   } catch (error) {
     leaveLost(error);
   }
@@ -154,12 +165,27 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 function open({ type: _, build, ...options }: Open) {
   try {
     native = loadNative(build);
-    device = native.openDevice({ windowBase: null, windowSize: null, ...options });
+    deviceOptions = { windowBase: null, windowSize: null, warmHandles, ...options };
+    device = native.openDevice(deviceOptions);
     rehearse(native, device);
     send({ type: 'ready', snapshot: native.snapshot(device) });
+    coolDown();
   } catch (error) {
     send({ type: 'failed', ...told(error) }, () => process.exit(1));
   }
+}
+
+/** Where the context is not kept warm it is made here. */
+function warmUp() {
+  if (device || !native || !deviceOptions) return;
+  device = native.openDevice(deviceOptions);
+  log.info('the device was not kept open (OUTBOARD_ABLATION), and is opened');
+}
+
+function coolDown() {
+  if (warmContext || !device) return;
+  native?.closeDevice(device);
+  device = undefined;
 }
 
 /** Everything but the connection, so that the first session finds compiled code. */

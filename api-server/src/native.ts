@@ -45,6 +45,8 @@ export interface DeviceOptions {
   /** The folder of cuBLAS and cuBLASLt, for sessions that call those whole; empty: where the dynamic linker
    * finds them; null: sessions get none. */
   libraries: string | null;
+  /** Whether a handle of theirs is made ready before a session asks for one. */
+  warmHandles: boolean;
 }
 
 /** What the Welcome tells a guest about the device. */

@@ -1,23 +1,42 @@
-// npm run bench -- libraries [--repeat N] [--out FILE]
+// npm run bench -- libraries [--only calls,steps] [--quick] [--repeat N] [--out FOLDER]
 //
 // What programs ask of the server through the cuBLAS and cuBLASLt of their own, and through those of the server
 // (docs/libraries.md): round trips, commands, bytes, each on a server that nobody has used; then how long they take over
-// networks of several round-trip times, in turn. Writes bench/results/libraries.md.
-import { writeFileSync } from 'node:fs';
+// networks of several round-trip times, in turn. Writes bench/results/libraries.md. And what each step from a server with
+// nothing warm to one as it is saves them, and a container without cuBLAS (steps.ts, image.ts). Writes
+// bench/results/library-steps.{json,md}.
+import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { root } from '../../bin/paths.mjs';
 import { real, serve, skip, withOurs, withReal } from '../../libraries/test/support.js';
-import { costsOfLibraries, frameworks, libraries } from '../../test/clients/scripts.js';
+import {
+  costsOfLibraries,
+  clients as cupyThere,
+  frameworks,
+  libraries,
+} from '../../test/clients/scripts.js';
 import { type CountedOutcome, counted, remoted, testProgram } from '../../test/support/program.js';
 import { secondsOf } from '../src/example-runs.js';
 import { overLink } from '../src/link.js';
+import { machine } from '../src/machine.js';
+import { record } from '../src/record.js';
 import { median } from '../src/row.js';
+import { cupyProducts, measureImages } from './image.js';
+import { measureSteps, type Steady } from './steps.js';
+import { page } from './steps-page.js';
 
 const { values } = parseArgs({
-  options: { out: { type: 'string' }, repeat: { type: 'string', default: '5' } },
+  options: {
+    only: { type: 'string', default: 'calls,steps' },
+    quick: { type: 'boolean', default: false },
+    out: { type: 'string', default: record },
+    repeat: { type: 'string' },
+  },
 });
-const repeat = Number(values.repeat);
+const parts = values.only.split(',');
+if (!parts.every((part) => part === 'calls' || part === 'steps'))
+  throw new Error('--only is calls, steps or both');
+const repeat = values.quick ? 1 : Number(values.repeat ?? 5);
 if (!(repeat >= 1)) throw new Error('--repeat is a number of at least 1');
 if (real === null) throw new Error(String(skip));
 
@@ -134,19 +153,20 @@ function row(what: string, own: CountedOutcome, ours: CountedOutcome): string {
   return `| ${what} | ${figures.join(' | ')} |`;
 }
 
-const rows: string[] = [];
-for (const { what, measure } of programs) {
-  const { own, served } = await measure();
-  for (const { code, stdout, stderr } of [own, served])
-    if (code !== 0) throw new Error(`${what}: ${stdout}${stderr}`);
-  rows.push(row(what, own, served));
-  console.log(rows.at(-1));
-}
+async function writeCalls() {
+  const rows: string[] = [];
+  for (const { what, measure } of programs) {
+    const { own, served } = await measure();
+    for (const { code, stdout, stderr } of [own, served])
+      if (code !== 0) throw new Error(`${what}: ${stdout}${stderr}`);
+    rows.push(row(what, own, served));
+    console.log(rows.at(-1));
+  }
 
-const times: string[] = [];
-for (const program of programs) times.push(...(await timeRows(program)));
+  const times: string[] = [];
+  for (const program of programs) times.push(...(await timeRows(program)));
 
-const text = `# Calls of cuBLAS, whole and kernel by kernel
+  const text = `# Calls of cuBLAS, whole and kernel by kernel
 
 Written by \`npm run bench -- libraries\`, on the software device with NVIDIA's cuBLAS 13.0.2.14. Each program ran with its own
 libraries (\`own\`), whose kernels travel one by one, and with those of the server (\`server's\`,
@@ -173,4 +193,38 @@ device executes the kernels, of which there are the same both ways, on the proce
 |---|--:|--:|--:|--:|--:|--:|
 ${times.join('\n')}
 `;
-writeFileSync(values.out ?? path.join(root, 'bench', 'results', 'libraries.md'), text);
+  writeFileSync(path.join(values.out, 'libraries.md'), text);
+}
+
+/** Written small: what is measured is the way there. */
+const steady = (what: string, name: string, rounds: number): Steady => ({
+  what,
+  file: testProgram(name),
+  options: withOurs(['steady', String(rounds)]),
+});
+
+async function writeSteps() {
+  const rounds = 20;
+  const distances = values.quick ? [0.1] : [0.1, 10];
+  const measured = [
+    steady(`cuBLAS: ${3 * rounds} products and sums`, 'cublas-calls', rounds),
+    steady(`cuBLASLt: ${rounds} products, each with its descriptors`, 'cublaslt-calls', rounds),
+    ...(cupyThere.skip ? [] : [cupyProducts(rounds)]),
+  ];
+  const written = {
+    date: new Date().toISOString(),
+    machine: machine(),
+    repeat,
+    rate,
+    distances,
+    steps: await measureSteps(measured, distances, rate, repeat),
+    images: await measureImages(rounds, distances[0] ?? 0, rate, repeat),
+  };
+  const file = (ending: string) => path.join(values.out, `library-steps.${ending}`);
+  writeFileSync(file('json'), `${JSON.stringify(written, null, 2)}\n`);
+  writeFileSync(file('md'), page(written));
+}
+
+mkdirSync(values.out, { recursive: true });
+if (parts.includes('calls')) await writeCalls();
+if (parts.includes('steps')) await writeSteps();

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "base/notice.h"
 
@@ -77,6 +78,17 @@ uint64_t door_era(void) {
   const uint64_t era = table->remote_era();
   // A thread that has made no call of the CUDA runtime yet has no context until it makes one.
   return era || door_context() ? era : table->remote_era();
+}
+
+static _Bool measures;
+
+static void find_measures(void) { measures = getenv("OUTBOARD_ABLATION") != NULL; }
+
+void door_descriptor(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, find_measures);
+  // Descriptors are made before there is a session, too, and in children.
+  if (measures && door() && !door_is_child()) table->remote_descriptor();
 }
 
 void door_say_unserved(void) {

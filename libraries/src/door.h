@@ -22,6 +22,9 @@ CUresult door_copy(const CUDA_MEMCPY2D *copy, CUstream stream, _Bool async);
 // Of the calling thread's current context, which it gets where it has none (remote_era in
 // companion.h).
 uint64_t door_era(void);
+// To be called where something is done with a descriptor. Does nothing but while it is measured
+// what that saves (remote_descriptor in companion.h).
+void door_descriptor(void);
 // Says once that calls are not served in a stream that is captured.
 void door_say_captured(const char *function);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "door.h"
 #include "lt_served.h"
 #include "status.h"
 
@@ -89,6 +90,7 @@ int lt_add_object(struct lt_words *words, enum lt_kind kind, const struct lt_obj
 
 // STATUS_ALLOC_FAILED where there is no room for it, as the library has it.
 static int start(enum lt_kind kind, struct lt_object *object, size_t size) {
+  door_descriptor();
   if (!object) return STATUS_INVALID_VALUE;
   const struct lt_table *table = &lt_tables[kind];
   if (size < table->bytes) return STATUS_ALLOC_FAILED;
@@ -109,6 +111,7 @@ static int create(enum lt_kind kind, struct lt_object **out) {
 }
 
 static int destroy(enum lt_kind kind, struct lt_object *object) {
+  door_descriptor();
   // As the library has it, none is fine.
   if (!object) return STATUS_SUCCESS;
   if (!lt_is(kind, object)) return STATUS_INVALID_VALUE;
@@ -199,6 +202,7 @@ static const struct lt_attribute *find(enum lt_kind kind, int id) {
 
 static int set(enum lt_kind kind, struct lt_object *object, int id, const void *value,
                size_t size) {
+  door_descriptor();
   const struct lt_attribute *attribute = find(kind, id);
   if (!lt_is(kind, object) || !attribute || !value || size != attribute->bytes)
     return STATUS_INVALID_VALUE;
@@ -208,6 +212,7 @@ static int set(enum lt_kind kind, struct lt_object *object, int id, const void *
 
 static int get(enum lt_kind kind, const struct lt_object *object, int id, void *value, size_t size,
                size_t *written) {
+  door_descriptor();
   const struct lt_attribute *attribute = find(kind, id);
   if (!lt_is(kind, object) || !attribute) return STATUS_INVALID_VALUE;
   if (size ? !value || size != attribute->bytes : !written) return STATUS_INVALID_VALUE;

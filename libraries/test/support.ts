@@ -36,5 +36,8 @@ export const natively = (program: string, args: string[]) =>
     args,
     env: { ...folders(path.dirname(softwareDevice), real ?? ''), ...capability },
   });
-export const serve = (libraries: string, more: string[] = []) =>
-  startServer({ args: [...few, '--libraries', libraries, ...more], env: capability });
+export const serve = (libraries: string, more: string[] = [], env: Record<string, string> = {}) =>
+  startServer({
+    args: [...few, '--libraries', libraries, ...more],
+    env: { ...capability, ...env },
+  });

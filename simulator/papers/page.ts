@@ -9,7 +9,9 @@ const about: Record<Row['paper'], string> = {
   PROTEAN: 'Middleware 2024. No data and no code are published.',
   'HAS-GPU':
     "Euro-Par 2025. Data: logs of the authors' runs (KontonGu/HAS-GPU) and the RaPP table.",
-  DGSF: 'Fingler et al., IPDPS 2022. Data: Table 1 and section 7.5.',
+  DGSF: `Fingler et al., IPDPS 2022. Data: Table 1 and section 7.5. Measured, in the form of its Fig. 4: what warm contexts, warm
+handles, descriptors and batching save programs that call cuBLAS, each added to those before it
+([library-steps.md](../bench/results/library-steps.md)).`,
 };
 
 export function papersPage(rows: readonly Row[]): string {

@@ -143,6 +143,7 @@ std::shared_ptr<Device> Device::open(const DeviceOptions &options) {
   device->page_porter_ = PagePorter::open(device->driver_);
   if (options.libraries) {
     device->cublas_ = Cublas::open(*options.libraries);
+    device->warm_handles_ = options.warm_handles;
     device->warm_cublas();
   }
   return device;
@@ -159,7 +160,7 @@ std::string Device::libraries_name() const {
 }
 
 void Device::warm_cublas() {
-  if (!cublas_ || warm_handle_) return;
+  if (!cublas_ || !warm_handles_ || warm_handle_) return;
   const auto free = [this] {
     size_t bytes = 0, total = 0;
     driver_.cuMemGetInfo_v2(&bytes, &total);

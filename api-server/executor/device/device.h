@@ -48,6 +48,9 @@ struct DeviceOptions {
   // The folder of cuBLAS and cuBLASLt, for sessions that call those whole (libraries/); empty:
   // where the dynamic linker finds them. Absent: sessions get none.
   std::optional<std::string> libraries{};
+  // Whether a handle of theirs is made ready before a session asks for one. Without, no handle
+  // counts as memory: its size is not known.
+  bool warm_handles = true;
   // The device that is meant, whatever its ordinal has become. An instance in MIG mode has that of
   // the instance.
   std::optional<CUuuid> uuid{};
@@ -201,6 +204,7 @@ class Device {
   ModuleStore modules_;
   std::unique_ptr<UploadStore> upload_store_;
   std::shared_ptr<const Cublas> cublas_;
+  bool warm_handles_ = true;
   std::mutex warm_mutex_;  // of the next one
   void *warm_handle_ = nullptr;
   uint64_t cublas_handle_bytes_ = 0;

@@ -187,6 +187,17 @@ TEST(handles_end_with_their_session) {
   CHECK_EQUAL(cublas().live(), 1);
 }
 
+TEST(none_is_ready_where_that_is_not_wanted) {
+  World::warm_handles = false;
+  {
+    LibraryWorld w;
+    CHECK_EQUAL(cublas().live(), 0);
+    CHECK_EQUAL(w.create(w.handle(0)), 0);
+    CHECK_EQUAL(cublas().live(), 1);
+  }
+  CHECK_EQUAL(cublas().live(), 0);
+}
+
 TEST(what_a_library_complains_of_is_not_for_the_guest) {
   Output &output = Output::install();
   const auto printed = [&] {

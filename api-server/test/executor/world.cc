@@ -38,6 +38,7 @@ std::shared_ptr<Device> World::device() {
     options.upload_folder = upload_folder;
     options.upload_bytes = upload_bytes;
     options.libraries = libraries;
+    options.warm_handles = warm_handles;
 #ifdef __SANITIZE_THREAD__
     // The only addresses that this sanitizer leaves to programs and nobody uses.
     options.window_base = uint64_t{1} << 36;

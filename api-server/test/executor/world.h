@@ -52,6 +52,7 @@ class World {
   static inline uint64_t upload_bytes = 0;
   // Where it has cuBLAS from, likewise.
   static inline std::optional<std::string> libraries{};
+  static inline bool warm_handles = true;
   // The quota page of that device, as the monitor has it.
   static outboard::QuotaPage &quota_page();
   // The turn page, on which the device is slot 0.

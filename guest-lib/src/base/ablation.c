@@ -11,8 +11,10 @@ static const struct {
   const char *name;
   unsigned bit;
 } known[] = {
-    {"batching", ABLATE_BATCHING}, {"local", ABLATE_LOCAL},     {"handles", ABLATE_HANDLES},
-    {"deferred", ABLATE_DEFERRED}, {"modules", ABLATE_MODULES}, {"region", ABLATE_REGION},
+    {"batching", ABLATE_BATCHING}, {"local", ABLATE_LOCAL},
+    {"handles", ABLATE_HANDLES},   {"deferred", ABLATE_DEFERRED},
+    {"modules", ABLATE_MODULES},   {"region", ABLATE_REGION},
+    {"posted", ABLATE_POSTED},     {"descriptors", ABLATE_DESCRIPTORS},
 };
 
 // The bits of a list of names; `unknown` is the first that is none.
@@ -50,6 +52,6 @@ void ablation_report(void) {
   if (unknown)
     log_error(
         "OUTBOARD_ABLATION: \"%.*s\" is not known: expected batching, local, handles, deferred, "
-        "modules or region",
+        "modules, region, posted or descriptors",
         (int)length, unknown);
 }

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ablation.h"
 #include "kernels/learnt.h"
 #include "kernels/remote_call.h"
 #include "memory/memory.h"
 #include "session/session.h"
+#include "wire/echo.h"
 #include "wire/enter.h"
 
 _Bool companion_make(struct session *session) { return session_part(session->companion); }
@@ -50,9 +52,14 @@ static _Bool remote_learnt(uint32_t library, learnt_each *each, void *context) {
   return !remote_enter() && learnt_take(session_here(), library, each, context);
 }
 
+static void remote_descriptor(void) {
+  if (ablated(ABLATE_DESCRIPTORS) && !remote_enter()) echo_ask();
+}
+
 const struct companion_table *companion_table(const CUuuid *id) {
-  static const struct companion_table table = {sizeof table, session,    devices,    remote_begin,
-                                               remote_call,  remote_end, remote_era, remote_learnt};
+  static const struct companion_table table = {sizeof table, session,       devices,
+                                               remote_begin, remote_call,   remote_end,
+                                               remote_era,   remote_learnt, remote_descriptor};
   const CUuuid ours = COMPANION_TABLE;
   return id && memcmp(id, &ours, sizeof ours) == 0 ? &table : NULL;
 }

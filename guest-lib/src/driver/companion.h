@@ -49,6 +49,9 @@ struct companion_table {
                          void (*each)(void *context, uint64_t key, int32_t status,
                                       const void *results, uint32_t size),
                          void *context);
+  // To be called after a descriptor that the guest keeps was made, told, asked or ended: waits for
+  // an echo of the server where base/ablation.h does without descriptors of the guest's own.
+  void (*remote_descriptor)(void);
 };
 
 struct session;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/ablation.h"
 #include "guest_calls.h"
 #include "kernels/library.h"
 #include "library_call.h"
@@ -13,6 +14,7 @@
 #include "streams/stream.h"
 #include "wire/answer.h"
 #include "wire/batch.h"
+#include "wire/echo.h"
 #include "wire/enter.h"
 #include "wire/order.h"
 
@@ -101,5 +103,7 @@ CUresult remote_call(const struct remote_call *call, struct remote_answer *answe
                                     call->mode, call->arguments, call->size);
   if (handed_over) pages_handed_over();
   if (result) return stream_leave_room(result);
-  return answer ? collect(session, &asked, answer) : CUDA_SUCCESS;
+  if (answer) return collect(session, &asked, answer);
+  if (ablated(ABLATE_POSTED)) echo_ask();
+  return CUDA_SUCCESS;
 }

@@ -8,5 +8,7 @@
 // To be called after a call that came to `result`, which it returns. Waits for an echo of the
 // server if the call went well and what saves it a round trip is switched off.
 CUresult echo_after(int call, CUresult result);
+// Waits for an echo of the server. To be called in a call, where it may send.
+void echo_ask(void);
 
 #endif

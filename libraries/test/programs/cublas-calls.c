@@ -2,7 +2,9 @@
 // is linked with libcublas.so.13 and libcuda.so.1 by their names, and finds whichever is there.
 //   few          some calls, twice each; compared with what the processor computes
 //   first        one product, as a program that makes no other
-//   all PREFIX   every function of the table whose name begins so, in both pointer modes: a line
+//   steady N     that, and then as few, N rounds of it; each says so as soon as its results are
+//   there all PREFIX   every function of the table whose name begins so, in both pointer modes: a
+//   line
 //                for each with its status and a sum over all memory
 //   bad          what is wrong, and what it is answered
 //   foreign      what NVIDIA's own crashes of, or has a kernel end in
@@ -108,7 +110,7 @@ static void expect(const char *what, double got, double want) {
   exit(1);
 }
 
-static void few(void) {
+static void few(int rounds) {
   float a[N * N], b[N * N], c[N * N];
   double d[N * N], e[N * N], f[N * N];
   for (int i = 0; i < N * N; i++) {
@@ -119,7 +121,7 @@ static void few(void) {
                       upload(d, sizeof d), upload(e, sizeof e), upload(d, sizeof d)};
   const float one = 1, zero = 0, two = 2;
   const double ones = 1, zeros = 0;
-  for (int round = 0; round < 20; round++) {
+  for (int round = 0; round < rounds; round++) {
     float dot = 0;
     double norm = 0;
     MUST(cublasSgemm_v2(handle, 0, 0, N, N, N, &one, on_device(at[0]), N, on_device(at[1]), N,
@@ -549,7 +551,7 @@ static void copies(void) {
   printf("of no handle: %d %d\n", cublasSetEmulationStrategy(NULL, 0),
          cublasSetEnvironmentMode(NULL, 0));
   settings();
-  few();
+  few(20);
 }
 
 // One at a time, again and again; then a second one beside it.
@@ -658,8 +660,13 @@ int main(int count, char **arguments) {
   MUST(cuDevicePrimaryCtxRetain(&context, device));
   MUST(cuCtxSetCurrent(context));
   MUST(cublasCreate_v2(&handle));
-  if (!strcmp(arguments[1], "few")) few();
+  if (!strcmp(arguments[1], "few")) few(20);
   if (!strcmp(arguments[1], "first")) first();
+  if (!strcmp(arguments[1], "steady")) {
+    MUST(setvbuf(stdout, NULL, _IOLBF, 0));
+    first();
+    few(count > 2 ? atoi(arguments[2]) : 20);
+  }
   if (!strcmp(arguments[1], "all")) all(count > 2 ? arguments[2] : "cublas");
   if (!strcmp(arguments[1], "bad")) bad();
   if (!strcmp(arguments[1], "foreign")) foreign();

@@ -7,6 +7,7 @@
 //   bad          what is wrong, and what it is answered
 //   foreign      what NVIDIA's own crashes of
 //   few ROUNDS   one product again and again, compared with what the processor computes
+//   steady N     one, and then N rounds of it; each says so as soon as its results are there
 //   reset        the same before and after a reset of the device
 //   capture      a product in a stream that is captured
 //   fork         what a child of the process may do with a handle of its parent's
@@ -691,6 +692,11 @@ int main(int count, char **arguments) {
   if (!strcmp(arguments[1], "bad")) bad();
   if (!strcmp(arguments[1], "foreign")) foreign();
   if (!strcmp(arguments[1], "few")) few(count > 2 && !borrowed ? atoi(arguments[2]) : 20);
+  if (!strcmp(arguments[1], "steady")) {
+    MUST(setvbuf(stdout, NULL, _IOLBF, 0));
+    few(1);
+    few(count > 2 ? atoi(arguments[2]) : 20);
+  }
   if (!strcmp(arguments[1], "reset")) reset();
   if (!strcmp(arguments[1], "capture")) captured();
   if (!strcmp(arguments[1], "fork")) in_child();
