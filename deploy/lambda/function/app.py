@@ -58,6 +58,8 @@ def scale(values, factor):
     context, module, function = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
     memory = ctypes.c_uint64()
     data = array.array("f", values)
+    if not data:
+        return []  # CUDA allocates no 0 bytes
     at, size = data.buffer_info()[0], len(data) * data.itemsize
     check("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
     check("cuCtxSetCurrent", context)

@@ -1,4 +1,4 @@
-// In place of tls.c where there was no Rust to build tls/ with.
+// In place of tls.c where tls/ was not built: there was no Rust, or only the demo was set up.
 #include <errno.h>
 
 #include "setup/log.h"
@@ -8,8 +8,9 @@ struct tls *tls_open(int fd, const struct server_name *server, const struct conf
                      int64_t deadline, int *error) {
   (void)fd, (void)config, (void)deadline;
   log_error(
-      "no connection to tls://%s:%s: this library was built without TLS, as there was no cargo. "
-      "Use one of a build with cargo (Debian: cargo-web), or `outboard agent`",
+      "no connection to tls://%s:%s: this library was built without TLS, by `npm run demo` alone "
+      "or where there was no cargo (Debian: cargo-web). Use one of `npm run build` with cargo, "
+      "or `outboard agent`",
       server->host, server->port);
   *error = EPROTONOSUPPORT;
   return NULL;

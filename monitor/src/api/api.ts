@@ -302,6 +302,7 @@ function checkStrictly(app: FastifyInstance) {
 function asProblem(error: unknown, log: Log): OutboardError {
   if (error instanceof OutboardError) return error;
   const { statusCode = 500, message } = error as { statusCode?: number; message: string };
+  if (statusCode === 415) return new OutboardError('OB_API_REQUEST', 'a body is application/json');
   if (statusCode < 500) return new OutboardError('OB_API_REQUEST', message);
   log.error({ err: error }, 'the HTTP API failed');
   return new OutboardError('OB_INTERNAL', message);

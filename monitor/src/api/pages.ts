@@ -33,6 +33,8 @@ export const policy = [
 ].join('; ');
 
 export function sendPage(reply: FastifyReply, root: string | null, url: string) {
+  // A checkout that has only run the demo has none.
+  if (root === null && url.split('?', 1)[0] === '/') throw new OutboardError('OB_API_PAGE');
   const file = root === null ? null : fileOf(root, url);
   if (file === null) throw new OutboardError('OB_API_PATH', 'page', url.slice(0, 200));
   const hashed = /-[\w-]{8,}\.\w+$/.test(file);

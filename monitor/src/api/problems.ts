@@ -15,6 +15,7 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   OB_API_ORIGIN: 403,
   OB_API_HOST: 403,
   OB_API_PATH: 404,
+  OB_API_PAGE: 404,
   OB_NO_SESSION: 404,
   OB_NO_GPU: 404,
   OB_NO_DECISIONS: 404,

@@ -502,6 +502,11 @@ const table = {
     sentence: 'there is no %s %s here',
     remedy: 'See /v1/openapi.json for what there is.',
   },
+  OB_API_PAGE: {
+    sentence: 'the web page is not built here',
+    remedy:
+      'Build it with `npm run build` and start the server again. `outboard top` shows the same in a terminal, and /v1/openapi.json lists what the API has.',
+  },
   OB_API_REQUEST: {
     sentence: 'the request is not understood: %s',
     remedy: 'See /v1/openapi.json for what it takes.',
@@ -509,7 +514,7 @@ const table = {
   OB_API_TOKEN: {
     sentence: "the request carries no operator's access token that is valid here",
     remedy:
-      'Send `Authorization: Bearer TOKEN`; commands read it from the file that OUTBOARD_OPERATOR_TOKEN_FILE names, and through a Unix socket PATH from PATH.token by themselves.',
+      'Send `Authorization: Bearer TOKEN`; commands read it from the file that --token-file or OUTBOARD_OPERATOR_TOKEN_FILE names, and through a Unix socket PATH from PATH.token by themselves.',
   },
   OB_API_GONE: {
     sentence: 'the request came on a connection that was reset before it was answered',

@@ -158,6 +158,19 @@ const options = {
 
 type TenantValues = Values<typeof options> & { tenants: string };
 
+/** Of `moves` the file has what forbids them alone, so that `yes` takes it away. */
+function shownChange(key: string, value: unknown): unknown {
+  if (key === 'moves') return value === false ? 'no' : 'yes';
+  return value ?? 'none';
+}
+
+/** All changes are for sessions that begin, but for whether they may be moved. */
+function whatOfThoseThatRun(named: string[], count: number): string {
+  if (!named.includes('moves')) return 'Sessions that run are left alone.';
+  if (count === 1) return 'That holds for sessions that run, too.';
+  return 'Sessions that run are left alone, but what is said of moves holds for them, too.';
+}
+
 export const tenant: Command = {
   name: 'tenant',
   summary: 'admit tenants and operators, and give them access tokens',
@@ -170,7 +183,7 @@ export const tenant: Command = {
 Changes the tenants file, which a running \`outboard serve\` takes over at once. \`add\` and
 \`rotate\` print an access token, the only time that it can be seen: the file holds its hash. \`set\` changes
 what its options name and nothing else; \`none\` takes a limit away. Comments and order of the file stay.
-Sessions that run are left alone.
+Sessions that run are left alone, but for --moves, which holds for them, too.
 
 ${optionsHelp(options)}
 `,
@@ -210,8 +223,10 @@ const actions: Record<
     if (all.length === 0) throw new UsageError('set what? Name it with an option, as --share 50');
     await change(values.tenants, who, changes);
     if (values.json) return print(JSON.stringify({ name: who, set: Object.fromEntries(all) }));
-    const said = all.map(([key, value]) => `${key} ${value ?? 'none'}`).join(', ');
-    process.stderr.write(`${who} has now: ${said}. Sessions that run are left alone.\n`);
+    const said = all.map(([key, value]) => `${key} ${shownChange(key, value)}`).join(', ');
+    process.stderr.write(
+      `${who} has now: ${said}. ${whatOfThoseThatRun(Object.keys(rest), all.length)}\n`,
+    );
   },
   async rotate(name, values) {
     const who = required(name, 'rotate');

@@ -166,7 +166,12 @@ function handingOver(options: FrontStart, { tls }: Native): Accepting | null {
   const { files, clients, helloSeconds, relays } = options;
   if (relays) return null;
   if (!tls) {
-    log('info', {}, 'TLS is relayed: this build has no TLS of its own (cargo was not there)');
+    const why = 'it was made by `npm run demo` alone, or there was no cargo';
+    log(
+      'info',
+      { remedy: 'npm run build' },
+      `TLS is relayed: this build has none of its own: ${why}`,
+    );
     return null;
   }
   let current: Certificates;

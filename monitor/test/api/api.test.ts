@@ -98,6 +98,7 @@ t.test('refusals say what was wrong and what to do', async (t) => {
     ['POST', '/v1/state', undefined, 404, 'OB_API_PATH', /no POST \/v1\/state/],
     ['GET', '/v1/nothing', undefined, 404, 'OB_API_PATH', /no GET \/v1\/nothing/],
     ['GET', '/nothing', undefined, 404, 'OB_API_PATH', /no page \/nothing/],
+    ['GET', '/?from=here', undefined, 404, 'OB_API_PAGE', /not built/],
   ];
   for (const [method, url, body, status, code, message] of wrong) {
     const answer = await api.ask(method, url, { body });
@@ -105,7 +106,8 @@ t.test('refusals say what was wrong and what to do', async (t) => {
   }
   const text = { 'content-type': 'text/plain' };
   const plain = await api.ask('PUT', '/v1/sessions/1/share', { body: {}, headers: text });
-  t.match(plain, { status: 415, json: { code: 'OB_API_REQUEST' } });
+  const wants = /application\/json/;
+  t.match(plain, { status: 415, json: { code: 'OB_API_REQUEST', message: wants } });
   api.operations.kill = () => {
     throw new Error('a mistake of ours');
   };

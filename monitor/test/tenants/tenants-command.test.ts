@@ -144,13 +144,14 @@ t.test('set: what is named changes, and nothing else', async (t) => {
   t.match(limits()[0], { sessions: null, share: null, memory: null, gpus: null });
   t.notMatch(readFileSync(file, 'utf8'), /limits/, 'nothing empty is left');
   good('set', 'speech', '--class', 'best-effort', '--upload-cache', '--expires', '2027-01-31');
-  good('set', 'speech', '--moves', 'no');
+  t.match(run('set', 'speech', '--moves', 'no').stderr, /^speech has now: moves no\. .* too\.\n$/);
   const [vision, speech] = readTenantsFile(file).tenants;
   t.match(vision, { class: 'latency-strict', accessTokens: { length: 2 } });
   const moment = Date.UTC(2027, 0, 31);
   t.match(speech, { class: 'best-effort', uploadCache: true, moves: false, expires: moment });
   good('set', 'speech', '--no-upload-cache', '--expires', 'none', '--idle-seconds', '60');
-  good('set', 'speech', '--moves', 'yes', '--grace-disconnected', '0');
+  const both = run('set', 'speech', '--moves', 'yes', '--grace-disconnected', '0');
+  t.match(both.stderr, /: moves yes, graceDisconnectedSeconds 0\. Sessions .* alone, but .* moves/);
   const changed = readTenantsFile(file).tenants[1];
   t.match(changed, { uploadCache: false, moves: true, expires: null });
   t.match(changed?.limits, { idleSeconds: 60, graceDisconnectedSeconds: 0 });

@@ -173,6 +173,7 @@ async function functionIsRight(
   await one.lambda.frozen();
   t.equal(await one.shutDown(), 0);
   t.match(await other.invoke(double), { ...doubled, calls: 2 }, 'others are as they were');
+  t.match(await other.invoke({ values: [] }), { values: [], calls: 3 }, 'nothing to multiply');
   t.equal(await other.shutDown(), 0);
 }
 
