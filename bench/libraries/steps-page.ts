@@ -94,8 +94,8 @@ ${summary(steps)}
 
 DGSF's paper has, for face identification on a V100, 14.5 s without and 9.6 s with a warm context, of inference 7.2, 5.7
 and 2.3 s (pools, then batching), and 48 % fewer calls forwarded for ONNX, 96 % fewer for TensorFlow. What is warm saves little
-here: a context of the software device costs tens of milliseconds at most where one of a GPU costs seconds (3.2 s there), and
-a handle likewise (0.2 s there). What that saves has to be measured on a GPU. What is waited for costs a round trip on any
+here: a context and a handle of the software device cost milliseconds where those of a GPU cost seconds (3.2 s and 0.2 s
+there). What that saves has to be measured on a GPU. What is waited for costs a round trip on any
 device: that part is the same there.
 
 ## A container without cuBLAS
