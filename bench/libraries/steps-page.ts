@@ -96,7 +96,7 @@ DGSF's paper has, for face identification on a V100, 14.5 s without and 9.6 s wi
 and 2.3 s (pools, then batching), and 48 % fewer calls forwarded for ONNX, 96 % fewer for TensorFlow. What is warm saves little
 here: a context and a handle of the software device cost milliseconds where those of a GPU cost seconds (3.2 s and 0.2 s
 there). What that saves has to be measured on a GPU. What is waited for costs a round trip on any
-device: that part is the same there.
+device: that part is the same there. CuPy's first result is mostly Python's imports, in which ratios near 1 tell nothing.
 
 ## A container without cuBLAS
 
