@@ -20,6 +20,7 @@ const meant = new Map([
   ['monitor/src/tls/shaking.ts', 'what time it is for a certificate'],
   ['monitor/src/tls/tls.ts', 'what time it is for a certificate'],
   ['monitor/src/queue/decisions.ts', 'when something was decided, for people'],
+  ['monitor/src/slots/slot.ts', 'since when a guest is away, and until when, for people'],
   ['monitor/src/server/tracing.ts', 'when spans were; how long they took comes from performance'],
 ]);
 
