@@ -13,6 +13,7 @@ class PlayedSlot {
   readonly index = 0;
   readonly log = log;
   readonly counters = { hindrances: 0n };
+  readonly away = null;
   readonly window = { base: 0n, size: 0n };
   readonly quotaPage = { read: () => ({ counted: 0n, deviceNs: 0n, held: 0n, inflightNs: 0n }) };
   begun = 0;
