@@ -53,7 +53,7 @@ static _Bool remote_learnt(uint32_t library, learnt_each *each, void *context) {
 }
 
 static void remote_descriptor(void) {
-  if (ablated(ABLATE_DESCRIPTORS) && !remote_enter()) echo_ask();
+  if (ablated(ABLATE_DESCRIPTORS) && !remote_enter()) echo_ask(session_here());
 }
 
 const struct companion_table *companion_table(const CUuuid *id) {

@@ -104,6 +104,6 @@ CUresult remote_call(const struct remote_call *call, struct remote_answer *answe
   if (handed_over) pages_handed_over();
   if (result) return stream_leave_room(result);
   if (answer) return collect(session, &asked, answer);
-  if (ablated(ABLATE_POSTED)) echo_ask();
+  if (ablated(ABLATE_POSTED)) echo_ask(session);
   return CUDA_SUCCESS;
 }

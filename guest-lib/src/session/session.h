@@ -49,7 +49,7 @@ struct session {
   _Atomic unsigned events_reset;  // counts resets, at which all events end (event.c)
   _Atomic uint64_t calls_expected_until;  // the last launch of a graph with host functions
   struct pending *pending;                // work that may change the program's memory (pending.c)
-  _Atomic uint64_t beside_functions;      // bytes sent while there is such work (room.c)
+  _Atomic uint64_t beside_functions;      // bytes sent since it was looked for (room.c)
 
   // memory/
   struct budget *budget;  // limits, and what is freed but may still be used (limit.c)

@@ -7,6 +7,7 @@
 #include "guest_calls.h"
 #include "wire/answer.h"
 #include "wire/batch.h"
+#include "wire/echo.h"
 #include "wire/enter.h"
 #include "wire/order.h"
 
@@ -119,15 +120,8 @@ _Bool room_for_query(struct session *session, uint64_t wire) {
 
 void room_await_server(struct session *session, uint64_t bytes) {
   if (thread_role.awaited || thread_role.in_function) return;
-  if (!pending_any()) {
-    atomic_store(&session->beside_functions, 0);
-    return;
-  }
+  // Counted first: to look for such work takes a lock.
   if (atomic_fetch_add(&session->beside_functions, bytes) + bytes < BYTES_BESIDE_FUNCTIONS) return;
   atomic_store(&session->beside_functions, 0);
-  // An error of earlier work is the call's own to find.
-  struct answer answer;
-  answer_init(&answer);
-  ask_Echo(session, &answer);
-  answer_free(&answer);
+  if (pending_any()) echo_ask(session);
 }

@@ -6,10 +6,10 @@
 #include "wire/answer.h"
 #include "wire/enter.h"
 
-void echo_ask(void) {
+void echo_ask(struct session *session) {
   struct answer answer;
   answer_init(&answer);
-  ask_Echo(session_here(), &answer);
+  ask_Echo(session, &answer);
   answer_free(&answer);
 }
 
@@ -19,6 +19,6 @@ CUresult echo_after(int call, CUresult result) {
   const _Bool asks = (ablated(ABLATE_LOCAL) && traits & CALL_IS_LOCAL) ||
                      (ablated(ABLATE_HANDLES) && traits & CALL_MINTS) ||
                      (ablated(ABLATE_POSTED) && !(traits & (CALL_IS_LOCAL | CALL_WAITS)));
-  if (!result && asks && !atomic_load(&guest_obstacles)) echo_ask();
+  if (!result && asks && !atomic_load(&guest_obstacles)) echo_ask(session_here());
   return result;
 }
