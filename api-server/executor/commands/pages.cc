@@ -52,10 +52,10 @@ void handle_PagesUpload(Session &s, const wire_PagesUpload &in_place, Starts<Wor
   if (left.empty() && s.may_be_kept_waiting() && q.length <= PagePorter::kArea) {
     uint8_t *const carried = s.carried_pages().payload();
     if (!s.payload(carried, q.length)) return;
-    s.carried_pages().begin();
     count_alone(s.count().uploads);
     // What it did not carry, as it does not know the memory, is copied: that may be another's.
-    if (s.carried_pages().upload(q, &left) && left.empty()) return posted(CUDA_SUCCESS);
+    const bool all = s.carry([&](CarriedPages &pages) { return pages.upload(q, &left); });
+    if (all && left.empty()) return posted(CUDA_SUCCESS);
     staged = s.upload_staging().place(q.length, stream);
     memcpy(staged, carried, q.length);
   } else {

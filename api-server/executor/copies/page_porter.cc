@@ -224,6 +224,7 @@ bool PagePorter::has_landed() const { return reaches(get(words_->landed), marks_
 
 // It is on the device until it is released, or there never was one.
 void PagePorter::tell_time(bool goes_on) {
+  if (since_.load() == 0) return;
   const int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
   const int64_t since = since_.exchange(goes_on ? now : 0);
   if (since != 0 && ran_) ran_(static_cast<uint64_t>(now - since));
