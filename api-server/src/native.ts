@@ -196,6 +196,7 @@ export const counterNames = [
   'cachedBytes',
   'pinnedMemory',
   'hindrances',
+  'handlesRefused',
 ] as const;
 export type CounterName = (typeof counterNames)[number];
 

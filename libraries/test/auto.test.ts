@@ -7,11 +7,12 @@ import { outboard } from '../../monitor/test/support/serving.js';
 import { outcome, testProgram } from '../../test/support/program.js';
 import { real, serve, skip, withReal } from './support.js';
 
-const { args, env } = withReal([testProgram('cublas-calls'), 'few']);
-const run = (...options: string[]) => {
+const start = (of: string, options: string[]) => {
+  const { args, env } = withReal([testProgram('cublas-calls'), of]);
   const words = [outboard, 'run', '--libraries=auto', ...options, '--', ...args];
   return outcome(spawn(process.execPath, words, { env: { ...process.env, ...env } }));
 };
+const run = (...options: string[]) => start('few', options);
 
 t.test('both ways, then the one that cost less', { skip }, async (t) => {
   const server = await serve(real ?? '');
@@ -28,6 +29,19 @@ t.test('both ways, then the one that cost less', { skip }, async (t) => {
     await server.rested();
   }
   t.same(ways, ['guest', 'remote', 'remote']);
+});
+
+t.test('a server that refuses what the function needs is not called again', { skip }, async (t) => {
+  const server = await serve(real ?? '');
+  t.teardown(() => server.stop());
+  const said: string[] = [];
+  for (const of of ['few', 'handles', 'handles']) {
+    const { stdout } = await start(of, ['--server', server.address, '--name', 'calls']);
+    said.push(stdout);
+    await server.rested();
+  }
+  // A slot has memory for one handle of the server's; of the program's own there may be any number.
+  t.same(said.slice(1), ['a second handle: 3\n', 'a second handle: 0\n'], server.log());
 });
 
 t.test('a server without cuBLAS has them call their own', { skip }, async (t) => {

@@ -28,13 +28,14 @@ struct Counters {
   Counter cached_uploads;
   Counter cached_bytes;
   Counter pinned_memory;
-  Counter hindrances;  // bits: generated/moving.h
+  Counter hindrances;       // bits: generated/moving.h
+  Counter handles_refused;  // of libraries
 
   // Makes counters that are 0, and unmaps them when nobody has them any more. Throws Error.
   static std::shared_ptr<Counters> map();
 };
 inline constexpr unsigned kCounterCount = sizeof(Counters) / sizeof(uint64_t);
-static_assert(sizeof(Counters) == 17 * sizeof(uint64_t));
+static_assert(sizeof(Counters) == 18 * sizeof(uint64_t));
 
 // Adds to a counter that only one thread at a time writes; this takes no locked instruction.
 inline void count_alone(Counter &counter, uint64_t by = 1) {

@@ -91,6 +91,7 @@ void create(Session &s, const wire_LibraryAsk &q) {
   const Session::Keeps keeps(s);
   const int status = s.take_cublas_handle(handle.get(), s.hand_over());
   handle->busy = false;
+  if (status != kCublasSuccess) count(s.count().handles_refused);
   answer(s, request, status);
 }
 

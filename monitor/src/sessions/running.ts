@@ -344,9 +344,12 @@ export class Running {
   /** Of a whole session that did some work; of several GPUs the first one stands for all. */
   #learnLibraryCost(session: Session, { reason, learnt }: SessionEnd, counters: Counters) {
     const { launches = 0n, roundTrips = 0n, bytesIn = 0n, bytesOut = 0n } = counters;
-    if (reason !== 'closed' || session.ordinal > 0 || session.moves > 0 || !launches) return;
-    const way = learnt.length > 0 ? 'remote' : 'guest';
-    this.libraryCosts.learn(programOf(session), way, { roundTrips, bytes: bytesIn + bytesOut });
+    const refused = (counters.handlesRefused ?? 0n) > 0n;
+    if (reason !== 'closed' || session.ordinal > 0) return;
+    if (!refused && (session.moves > 0 || !launches)) return;
+    const way = refused || learnt.length > 0 ? 'remote' : 'guest';
+    const cost = { roundTrips, bytes: bytesIn + bytesOut };
+    this.libraryCosts.learn(programOf(session), way, refused ? null : cost);
   }
 
   /** It is in another process now, which has been told to begin. */

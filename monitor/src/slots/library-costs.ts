@@ -23,7 +23,7 @@ const mostAdvised = 2;
 
 interface Known {
   /** The last session of each way. */
-  readonly costs: Partial<Record<Way, LibraryCost>>;
+  readonly costs: Partial<Record<Way, LibraryCost | null>>;
   advised: number;
 }
 
@@ -31,8 +31,11 @@ export class LibraryCosts {
   /** By tenant, then by name. */
   readonly #known = new Map<string, Map<string, Known>>();
 
-  /** A session of it has ended; `way`: whether it has called the server's library. */
-  learn({ tenant, name }: Pick<ProgramGpu, 'tenant' | 'name'>, way: Way, cost: LibraryCost) {
+  /**
+   * A session of it has ended; `way`: whether it has called the server's library; null: it was refused what it needs for
+   * that, and may have failed for it.
+   */
+  learn({ tenant, name }: Pick<ProgramGpu, 'tenant' | 'name'>, way: Way, cost: LibraryCost | null) {
     const known = this.#known.get(tenant) ?? new Map<string, Known>();
     this.#known.set(tenant, known);
     const one = known.get(name) ?? { costs: {}, advised: 0 };
@@ -49,7 +52,7 @@ export class LibraryCosts {
   advise({ tenant, name }: Pick<ProgramGpu, 'tenant' | 'name'>): Way {
     const one = this.#known.get(tenant)?.get(name);
     const { guest, remote } = one?.costs ?? {};
-    if (!one || !guest) return 'guest';
+    if (!one || !guest || remote === null) return 'guest';
     if (remote) return sumOf(remote) < sumOf(guest) ? 'remote' : 'guest';
     return one.advised++ < mostAdvised ? 'remote' : 'guest';
   }

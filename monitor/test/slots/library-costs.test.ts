@@ -21,6 +21,15 @@ t.test('the way that was not tried, then the one that costs less', async (t) => 
   t.equal(costs.advise(program('r')), 'guest', 'which was not tried');
 });
 
+t.test('the server is not asked again for what it has refused', async (t) => {
+  const costs = new LibraryCosts();
+  costs.learn(program('f'), 'guest', cost(100));
+  costs.learn(program('f'), 'remote', null);
+  t.equal(costs.advise(program('f')), 'guest');
+  costs.learn(program('f'), 'remote', cost(60));
+  t.equal(costs.advise(program('f')), 'remote', 'a later session was not refused');
+});
+
 t.test('bytes count where round trips are alike', async (t) => {
   const costs = new LibraryCosts();
   costs.learn(program('f'), 'guest', cost(10, 30 << 20));
