@@ -383,14 +383,12 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_PagesUpload>();
       if (!q) return;
       if (!in.bulk(q->length)) return;
-      const Hindered hindered(s, Hindrance::kManagedMemory);
       return handle_PagesUpload(s, *q, Starts<Work::kCopy>(s.gate()));
     }
     case WIRE_PagesFetch: {
       const auto *q = in.body<wire_PagesFetch>();
       if (!q) return;
       if (!in.end()) return;
-      const Hindered hindered(s, Hindrance::kManagedMemory);
       return handle_PagesFetch(s, *q, Starts<Work::kCopy>(s.gate()));
     }
     case WIRE_PagesChanged: {
@@ -398,7 +396,6 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       std::span<const uint8_t> hashes = in.blob(q->hashes_size);
       if (!in.end()) return;
-      const Hindered hindered(s, Hindrance::kManagedMemory);
       return handle_PagesChanged(s, *q, hashes, Starts<Work::kCopy>(s.gate()));
     }
     case WIRE_GraphBuild: {
@@ -639,35 +636,30 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_MemoryCreate>();
       if (!q) return;
       if (!in.end()) return;
-      const Hindered hindered(s, Hindrance::kMemoryPieces);
       return handle_MemoryCreate(s, *q);
     }
     case WIRE_MemoryRelease: {
       const auto *q = in.body<wire_MemoryRelease>();
       if (!q) return;
       if (!in.end()) return;
-      const Hindered hindered(s, Hindrance::kMemoryPieces);
       return handle_MemoryRelease(s, *q);
     }
     case WIRE_MemoryPlace: {
       const auto *q = in.body<wire_MemoryPlace>();
       if (!q) return;
       if (!in.end()) return;
-      const Hindered hindered(s, Hindrance::kMemoryPieces);
       return handle_MemoryPlace(s, *q);
     }
     case WIRE_MemoryDisplace: {
       const auto *q = in.body<wire_MemoryDisplace>();
       if (!q) return;
       if (!in.end()) return;
-      const Hindered hindered(s, Hindrance::kMemoryPieces);
       return handle_MemoryDisplace(s, *q);
     }
     case WIRE_MemoryAccess: {
       const auto *q = in.body<wire_MemoryAccess>();
       if (!q) return;
       if (!in.end()) return;
-      const Hindered hindered(s, Hindrance::kMemoryPieces);
       return handle_MemoryAccess(s, *q);
     }
     case WIRE_MemoryExport: {
@@ -794,7 +786,6 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_RegionOpen>();
       if (!q) return;
       if (!in.end()) return;
-      const Hindered hindered(s, Hindrance::kRegion);
       return handle_RegionOpen(s, *q);
     }
     case WIRE_RegionUpload: {
@@ -832,7 +823,6 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_PinnedMap>();
       if (!q) return;
       if (!in.end()) return;
-      const Hindered hindered(s, Hindrance::kMappedHostMemory);
       return handle_PinnedMap(s, *q);
     }
     case WIRE_MemoryRoom: {

@@ -56,6 +56,7 @@
   X(cuMemMap) \
   X(cuMemUnmap) \
   X(cuMemSetAccess) \
+  X(cuMemGetAccess) \
   X(cuMemHostAlloc) \
   X(cuMemFreeHost) \
   X(cuMemHostRegister_v2) \

@@ -14,12 +14,8 @@ enum class Hindrance : uint8_t {
   kTextureReferences,  // used texture or surface references of its modules
   kGraphs,  // instantiated graphs
   kLinks,  // links that it has not ended
-  kMemoryPieces,  // memory that it manages itself (cuMemCreate)
   kShared,  // shared memory or events with other processes (CUDA IPC)
   kPeers,  // memory that it lends to or borrows from other GPUs of its program
-  kMappedHostMemory,  // host memory that its kernels reach
-  kManagedMemory,  // used managed memory
-  kRegion,  // memory that it shares with its program on this machine, for large copies
   kLibraries,  // handles of libraries that the server holds (cuBLAS)
   kSeveralGpus,  // a program that has sessions on other GPUs, too
   kRecording,  // its time recorded (--trace)
@@ -27,7 +23,7 @@ enum class Hindrance : uint8_t {
   kDeviceHeap,  // kernels that take memory of the device's heap
 };
 
-inline constexpr unsigned kHindranceCount = 16;
+inline constexpr unsigned kHindranceCount = 12;
 
 constexpr uint64_t bit_of(Hindrance hindrance) {
   return uint64_t{1} << static_cast<unsigned>(hindrance);
@@ -41,12 +37,8 @@ constexpr const char *hindrance_about(Hindrance hindrance) {
       "used texture or surface references of its modules",
       "instantiated graphs",
       "links that it has not ended",
-      "memory that it manages itself (cuMemCreate)",
       "shared memory or events with other processes (CUDA IPC)",
       "memory that it lends to or borrows from other GPUs of its program",
-      "host memory that its kernels reach",
-      "used managed memory",
-      "memory that it shares with its program on this machine, for large copies",
       "handles of libraries that the server holds (cuBLAS)",
       "a program that has sessions on other GPUs, too",
       "its time recorded (--trace)",

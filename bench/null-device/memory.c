@@ -170,6 +170,14 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc 
                                                                        : CUDA_SUCCESS;
 }
 
+// Of what is mapped.
+CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                        CUdeviceptr address) {
+  (void)location, (void)address;
+  *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return CUDA_SUCCESS;
+}
+
 CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
   void *placed = mmap(null_pointer(address), size, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

@@ -82,7 +82,7 @@ function checkCommand(
   const objects = [...of(command, 'mint'), ...of(command, 'consume')].length;
   if (kept === 'object' && (objects !== 1 || command.bulk))
     throw refuse(`${name} does not mint or consume one object, or has a payload`);
-  if (typeof kept === 'string' && kept !== 'object' && objects > 0)
+  if ((kept === 'nothing' || kept === 'change') && objects > 0)
     throw refuse(`${name} mints or consumes, and leaves ${kept}`);
   if (kept === 'change' && (command.bulk || parameters.length < 2 || parameters.length > 3))
     throw refuse(`${name}: a change has one or two fields that say of what, and a value`);

@@ -129,6 +129,8 @@ enum wire_move {
                      // sent from there on, up to WIRE_BULK_MAX together
   WIRE_MOVE_STREAM,  // of the same, behind all that: struct wire_moved_stream; as a descriptor the
                      // connection comes along, as the guest may have come back on another one
+  WIRE_MOVE_REGION,  // memory that it shares with its guest: which of its slots for downloads the
+                     // guest has, a bit each, as uint64_t; it comes along as a descriptor
   WIRE_MOVE_KINDS,
 };
 

@@ -1,5 +1,7 @@
 // Copies of any size from and to any place, by several threads at once: of pageable and of pinned
-// memory, waited for and not, on every device.
+// memory, waited for and not, on every device. Where it is told anything, at least until its
+// standard input ends.
+#include <atomic>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -9,6 +11,7 @@
 constexpr size_t size = 12 << 20;
 constexpr size_t pinned_size = 4 << 20;
 constexpr int rounds = 40;
+static std::atomic<bool> goes_on{false};
 
 struct Random {
   unsigned state;
@@ -35,7 +38,7 @@ static void work(int device, int number, bool *right) {
   fill(mirror.data(), size, random.state);
   CHECK(cudaMemcpy(memory, mirror.data(), size, cudaMemcpyHostToDevice));
   *right = true;
-  for (int round = 0; round < rounds; round++) {
+  for (int round = 0; round < rounds || goes_on; round++) {
     const bool is_pinned = round % 2, asynchronous = round % 3 == 0;
     const size_t most = is_pinned ? pinned_size : round % 8 == 0 ? size : size / 8;
     const size_t count = 1 + random.below(most - 64), skew = random.below(64);
@@ -78,7 +81,8 @@ static void work(int device, int number, bool *right) {
   CHECK(cudaFree(memory));
 }
 
-int main() {
+int main(int argc, char **) {
+  goes_on = argc > 1;
   int devices = 0;
   CHECK(cudaGetDeviceCount(&devices));
   constexpr int each = 3;
@@ -89,6 +93,9 @@ int main() {
       threads.emplace_back(work, device, i, &right[device * each + i]);
     }
   }
+  while (goes_on && getchar() != EOF) {
+  }
+  goes_on = false;
   for (std::thread &thread : threads) thread.join();
   bool all = true;
   for (int i = 0; i < devices * each; i++) all = all && right[i];

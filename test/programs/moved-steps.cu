@@ -3,7 +3,7 @@
 // that land later; host functions; modules that come and go. Each line of standard input is a step,
 // which says what it found.
 //   step     work on all of it     late     work that is still under way when the next line is read
-//   piece    make a piece of memory without an address        free     and give it back
+//   link     begin to link        free     and end it
 //   load     load one more library, and unload the one before
 //   end      free everything, and end
 #include <cstdint>
@@ -67,7 +67,7 @@ int main() {
   CHECK(cudaEventCreate(&now));
   CHECK(cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming));
   CHECK(cudaEventRecord(begin, stream));
-  CUmemGenericAllocationHandle piece = 0;
+  CUlinkState link = nullptr;
   CUmodule library = nullptr;
   unsigned called = 0, step = 0;
   float last = 0;
@@ -98,13 +98,8 @@ int main() {
       printf("%u: %016llx, %u calls, priority %d\n", step, static_cast<unsigned long long>(sum),
              called, priority - greatest);
     }
-    if (word == "piece") {
-      CUmemAllocationProp of = {};
-      of.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-      of.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-      DRIVER(cuMemCreate(&piece, 2 << 20, &of, 0));
-    }
-    if (word == "free") DRIVER(cuMemRelease(piece));
+    if (word == "link") DRIVER(cuLinkCreate(0, nullptr, nullptr, &link));
+    if (word == "free") DRIVER(cuLinkDestroy(link));
     if (word == "load") {
       CUmodule next;
       DRIVER(cuModuleLoadData(&next, kLibrary));

@@ -33,7 +33,6 @@ void handle_MemoryUnmap(Session &s, const wire_MemoryUnmap &q) {
   }
   const CUresult result = s.memory().unmap(q.address);
   s.count_memory();
-  s.reconsider(Hindrance::kMappedHostMemory);
   s.posted(WIRE_MemoryUnmap, result);
 }
 

@@ -35,7 +35,6 @@ void handle_RegionOpen(Session &s, const wire_RegionOpen &q) {
   reply.uploads = region->uploads();
   reply.downloads = region->downloads();
   s.answers().with_descriptor(request, &reply.reply, sizeof reply, region->descriptor());
-  region->forget_descriptor();
 }
 
 void handle_RegionUpload(Session &s, const wire_RegionUpload &q, Starts<Work::kCopy> work) {

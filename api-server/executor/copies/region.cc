@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bit>
@@ -15,6 +16,21 @@ std::unique_ptr<Region> Region::make(const Driver &driver, For whom) {
   return region->open() ? std::move(region) : nullptr;
 }
 
+// What is mapped must not become shorter, or touching it would end the process.
+std::unique_ptr<Region> Region::adopt(const Driver &driver, int descriptor, uint64_t announced) {
+  std::unique_ptr<Region> region(new Region(driver, For::kGuest));
+  region->fd_ = descriptor;
+  struct stat status;
+  const int seals = fcntl(descriptor, F_GET_SEALS);
+  if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(descriptor, &status) < 0 ||
+      static_cast<uint64_t>(status.st_size) != region->bytes_in_all_ ||
+      announced & ~region->free_ || !region->map())
+    return nullptr;
+  region->announced_ = announced;
+  region->free_ &= ~announced;
+  return region;
+}
+
 bool Region::open() {
   fd_ = memfd_create("outboard-region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   // All of it is there from the start: a page that cannot be had later would end the process.
@@ -22,6 +38,10 @@ bool Region::open() {
       fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
     return false;
   }
+  return map();
+}
+
+bool Region::map() {
   void *mapped =
       mmap(nullptr, bytes_in_all_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_, 0);
   if (mapped == MAP_FAILED) return false;
@@ -45,12 +65,7 @@ Region::~Region() {
   }
   if (registered_) driver_.cuMemHostUnregister(bytes_);
   if (bytes_) munmap(bytes_, bytes_in_all_);
-  forget_descriptor();
-}
-
-void Region::forget_descriptor() {
   if (fd_ >= 0) close(fd_);
-  fd_ = -1;
 }
 
 // ---- uploads -----------------------------------------------------------------------------------
@@ -101,6 +116,11 @@ uint32_t Region::announce(Chunk *chunk) {
   std::lock_guard lock(mutex_);
   announced_ |= uint64_t{1} << number(chunk);
   return number(chunk);
+}
+
+uint64_t Region::announced() {
+  std::lock_guard lock(mutex_);
+  return announced_;
 }
 
 bool Region::taken(uint64_t slots) {

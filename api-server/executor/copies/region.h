@@ -36,6 +36,10 @@ class Region {
   // Returns null when there is no memory or descriptor for it, or when the driver cannot copy to
   // and from it by itself.
   static std::unique_ptr<Region> make(const Driver &driver, For whom);
+  // A guest's, which another process has made and hands over with its session: its descriptor,
+  // which is this one's then, and what `announced` has said there. Null where it is not what ours
+  // are, besides.
+  static std::unique_ptr<Region> adopt(const Driver &driver, int descriptor, uint64_t announced);
   ~Region();
   Region(const Region &) = delete;
   Region &operator=(const Region &) = delete;
@@ -45,10 +49,8 @@ class Region {
   unsigned uploads() const { return uploads_; }
   unsigned downloads() const { return downloads_; }
 
-  // Returns the descriptor that the guest is sent.
+  // Returns the descriptor that the guest is sent, and another process that takes the session over.
   int descriptor() const { return fd_; }
-  // Closes it, once it was sent: nobody needs it any more.
-  void forget_descriptor();
 
   // ---- uploads
 
@@ -77,6 +79,8 @@ class Region {
   // Takes back slots, a bit each, of which the guest says that it has the bytes. False, with
   // nothing done, when one of them was not announced.
   bool taken(uint64_t slots);
+  // Returns those that the guest has, a bit each.
+  uint64_t announced();
 
  private:
   static constexpr unsigned kSlots = kUploads + kDownloads;
@@ -91,6 +95,7 @@ class Region {
         bytes_in_all_(slot_ * (uploads_ + downloads_)),
         free_((uint64_t{1} << downloads_) - 1) {}
   bool open();
+  bool map();
   unsigned number(const Chunk *chunk) const {
     return static_cast<unsigned>(chunk - slots_) - uploads_;
   }

@@ -156,10 +156,10 @@ bool Memory::is_mapping(uint64_t address, uint64_t size) const {
          !found->second.borrowed && found->second.size == size;
 }
 
-std::vector<std::pair<uint64_t, uint64_t>> Memory::mappings() const {
-  std::vector<std::pair<uint64_t, uint64_t>> list;
+std::map<uint64_t, Memory::Mapping> Memory::mappings() const {
+  std::map<uint64_t, Mapping> list;
   for (const auto &[address, range] : ranges_) {
-    if (is_mapping(address, range.size) && !range.pinned) list.emplace_back(address, range.size);
+    if (is_mapping(address, range.size)) list[address] = {range.size, range.pinned};
   }
   return list;
 }

@@ -59,8 +59,14 @@ class Memory {
   // it. Nobody waits for that.
   CUresult touch(uint64_t address, uint64_t size);
 
-  // Returns address and size of each range that `map` has made, but for those under pinned memory.
-  std::vector<std::pair<uint64_t, uint64_t>> mappings() const;
+  // What `map` has made.
+  struct Mapping {
+    uint64_t size;
+    bool pinned;
+    bool operator==(const Mapping &) const = default;
+  };
+  // Returns each, by its address.
+  std::map<uint64_t, Mapping> mappings() const;
   // Whether `map` has made exactly this range.
   bool is_mapping(uint64_t address, uint64_t size) const;
   // Takes a range, which `is_mapping` knows, from the session. The device overwrites it with zeros
@@ -97,8 +103,26 @@ class Memory {
   // `flags` are no CUmemAccess_flags that we know.
   CUresult set_access(uint64_t address, uint64_t size, uint32_t flags);
 
-  // Whether there are pieces, mapped or not. What was borrowed counts.
-  bool has_pieces() const { return physical_count_ > 0 || placed_count_ > 0; }
+  // What a session that moves takes along of it, while all is at rest.
+  struct Piece {
+    uint64_t handle, size;
+    bool shareable;
+  };
+  std::vector<Piece> pieces();
+  struct Placement {
+    uint64_t address, size, offset, handle;
+  };
+  // By address.
+  std::vector<Placement> placements() const;
+  // What kernels may do in the granule at an address of a placement: CUmemAccess_flags in *flags.
+  CUresult access_at(uint64_t address, uint64_t *flags) const;
+  // Maps a piece whole at addresses outside of the window, so that it can be read: *address, until
+  // `end_view`.
+  CUresult view(const Piece &piece, uint64_t *address);
+  void end_view(const Piece &piece, uint64_t address);
+  // Returns an address in the window where nothing of the session's is in so many bytes; 0: there
+  // is none.
+  uint64_t gap(uint64_t size) const;
 
   // ---- memory that sessions share: shared_memory.cc.
 

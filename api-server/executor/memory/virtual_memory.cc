@@ -127,4 +127,53 @@ CUresult Memory::set_access(uint64_t address, uint64_t size, uint32_t flags) {
   return driver_.cuMemSetAccess(address, size, &access, 1);
 }
 
+// ---- taking it along ---------------------------------------------------------------------------
+
+std::vector<Memory::Piece> Memory::pieces() {
+  std::vector<Piece> list;
+  physicals_.each([&](const Physical &p) { list.push_back({p.handle, p.size, p.shareable}); });
+  return list;
+}
+
+std::vector<Memory::Placement> Memory::placements() const {
+  std::vector<Placement> list;
+  for (const auto &[address, range] : ranges_)
+    if (range.placed) list.push_back({address, range.size, range.offset, range.placed});
+  return list;
+}
+
+CUresult Memory::access_at(uint64_t address, uint64_t *flags) const {
+  const CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, {ordinal_}};
+  unsigned long long found = 0;
+  const CUresult result = driver_.cuMemGetAccess(&found, &location, address);
+  *flags = found;
+  return result;
+}
+
+CUresult Memory::view(const Piece &piece, uint64_t *address) {
+  CUdeviceptr at = 0;
+  CUresult result = driver_.cuMemAddressReserve(&at, piece.size, limits_.granule, 0, 0);
+  if (result != CUDA_SUCCESS) return result;
+  result = map_whole(at, piece.size, physicals_.find(piece.handle)->memory);
+  if (result != CUDA_SUCCESS) driver_.cuMemAddressFree(at, piece.size);
+  *address = at;
+  return result;
+}
+
+void Memory::end_view(const Piece &piece, uint64_t address) {
+  driver_.cuMemUnmap(address, piece.size);
+  driver_.cuMemAddressFree(address, piece.size);
+}
+
+// What lies outside of the window, as variables do, leaves none there.
+uint64_t Memory::gap(uint64_t size) const {
+  uint64_t from = base_;
+  for (const auto &[address, range] : ranges_) {
+    if (address < base_ || address - base_ >= size_) continue;
+    if (address - from >= size) return from;
+    from = address + range.size;
+  }
+  return base_ + size_ - from >= size ? from : 0;
+}
+
 }  // namespace outboard

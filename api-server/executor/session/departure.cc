@@ -378,7 +378,19 @@ bool Departure::states() {
          state(WIRE_MOVE_EVENTS, times.data(), times.size() * sizeof times[0]) &&
          state(WIRE_MOVE_RETURNED, returned.data(), returned.size() * sizeof returned[0]) &&
          state(WIRE_MOVE_COUNTERS, counters.data(), counters.size() * sizeof counters[0]) &&
-         state(WIRE_MOVE_PRINTED, &printed, s_.printing_is_fixed() ? sizeof printed : 0) && keys();
+         state(WIRE_MOVE_PRINTED, &printed, s_.printing_is_fixed() ? sizeof printed : 0) &&
+         region() && keys();
+}
+
+// No copy to or from it is under way, as all is at rest.
+bool Departure::region() {
+  if (!s_.region_) return true;
+  const uint64_t announced = s_.region_->announced();
+  wire_MoveState q{};
+  q.header.op = WIRE_MoveState;
+  q.kind = WIRE_MOVE_REGION;
+  q.length = sizeof announced;
+  return link_.post(&q, sizeof q, &announced, sizeof announced, s_.region_->descriptor());
 }
 
 // Of a connection by TLS. From here on nothing is sent to the guest, or both processes would use

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory/memory.h"
 #include "session/load_log.h"
 #include "session/move_area.h"
 #include "wire/move_link.h"
@@ -46,9 +47,9 @@ class Departure {
     uint64_t address, size;
   };
 
-  // Bytes that the target is to have. `zeroed`: its own are all zeros.
+  // Bytes that the target is to have. `from`: where they are here. `zeroed`: its own are all zeros.
   struct Part {
-    uint64_t address, size;
+    uint64_t from, address, size;
     bool zeroed;
   };
 
@@ -72,9 +73,15 @@ class Departure {
   bool changes();
   bool open_area();
   bool memory_ahead();
-  bool map_like(const std::vector<std::pair<uint64_t, uint64_t>> &mappings, bool *changed);
+  bool map_like(const std::map<uint64_t, Memory::Mapping> &mappings, bool *changed);
   bool settled();
   bool memory();
+  bool pieces();
+  bool is_readable(const Memory::Placement &placement);
+  bool place(const Memory::Placement &placement);
+  bool open_to_work(uint64_t address, uint64_t size, uint64_t flags);
+  bool open_like(const Memory::Placement &placement);
+  bool piece_aside(const Memory::Piece &piece);
   bool contents(const std::vector<Part> &parts);
   bool send(unsigned piece, const uint8_t *bytes, const Part &part);
   bool settle(bool wait);
@@ -82,6 +89,7 @@ class Departure {
   bool states();
   bool state(uint32_t kind, const void *bytes, size_t size);
   bool barrier();
+  bool region();
   bool keys();
   bool kept(uint64_t until);
   bool stream();
@@ -95,7 +103,7 @@ class Departure {
   // By number of the load: what it was, without its library; and its variables.
   std::map<uint32_t, LoadLog::Load> loads_;
   std::map<uint32_t, std::vector<Placed>> variables_;
-  std::map<uint64_t, uint64_t> mapped_;  // by address, the sizes of what the target has mapped
+  std::map<uint64_t, Memory::Mapping> mapped_;  // by address, what the target has mapped
   uint64_t kept_ = 0;  // bytes of what was sent to the guest, up to which the target has it
   std::unique_ptr<MoveArea> area_;
   // Of its pieces, a bit each: those that can be filled; those that the target has and may still

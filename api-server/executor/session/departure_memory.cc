@@ -47,7 +47,7 @@ bool Departure::open_area() {
 bool Departure::memory_ahead() {
   constexpr int kLooks = 3;
   for (int i = 0; i < kLooks; i++) {
-    std::vector<std::pair<uint64_t, uint64_t>> mappings;
+    std::map<uint64_t, Memory::Mapping> mappings;
     if (!s_.look([&] { mappings = s_.memory().mappings(); })) return true;
     bool changed;
     if (!map_like(mappings, &changed) || !settled()) return false;
@@ -56,15 +56,12 @@ bool Departure::memory_ahead() {
   return true;
 }
 
-bool Departure::map_like(const std::vector<std::pair<uint64_t, uint64_t>> &mappings,
-                         bool *changed) {
+bool Departure::map_like(const std::map<uint64_t, Memory::Mapping> &mappings, bool *changed) {
   *changed = false;
-  std::map<uint64_t, uint64_t> wanted(mappings.begin(), mappings.end());
   for (auto at = mapped_.begin(); at != mapped_.end();) {
-    const auto [address, size] = *at;
-    const auto found = wanted.find(address);
-    if (found != wanted.end() && found->second == size) {
-      wanted.erase(found);
+    const auto [address, mapping] = *at;
+    const auto wanted = mappings.find(address);
+    if (wanted != mappings.end() && wanted->second == mapping) {
       ++at;
       continue;
     }
@@ -72,18 +69,20 @@ bool Departure::map_like(const std::vector<std::pair<uint64_t, uint64_t>> &mappi
     wire_MemoryUnmap q{};
     q.header.op = WIRE_MemoryUnmap;
     q.address = address;
-    q.size = size;
+    q.size = mapping.size;
     if (!link_.post(&q, sizeof q)) return false;
     at = mapped_.erase(at);
   }
-  for (const auto &[address, size] : wanted) {
+  for (const auto &[address, mapping] : mappings) {
+    if (mapped_.contains(address)) continue;
     *changed = true;
-    wire_MemoryMap q{};
-    q.header.op = WIRE_MemoryMap;
+    wire_MemoryMap q{};  // PinnedMap has the same fields
+    static_assert(sizeof q == sizeof(wire_PinnedMap));
+    q.header.op = mapping.pinned ? WIRE_PinnedMap : WIRE_MemoryMap;
     q.address = address;
-    q.size = size;
+    q.size = mapping.size;
     if (!link_.post(&q, sizeof q)) return false;
-    mapped_[address] = size;
+    mapped_[address] = mapping;
   }
   return true;
 }
@@ -101,12 +100,112 @@ bool Departure::memory() {
   if (!map_like(s_.memory().mappings(), &changed) || !(changed ? settled() : barrier()))
     return false;
   std::vector<Part> parts;
-  for (const auto &[address, size] : mapped_) parts.push_back({address, size, true});
+  for (const auto &[address, mapping] : mapped_)
+    parts.push_back({address, address, mapping.size, true});
   for (const auto &[number, list] : variables_) {
-    for (const Placed &variable : list) parts.push_back({variable.address, variable.size, false});
+    for (const auto &[name, address, size] : list) parts.push_back({address, address, size, false});
   }
-  return contents(parts);
+  return contents(parts) && pieces();
 }
+
+// ---- what the program manages itself -----------------------------------------------------------
+
+// A piece that can be read where it is mapped whole goes there; others, as those that are mapped
+// nowhere, through addresses where nothing is.
+bool Departure::pieces() {
+  const std::vector<Memory::Placement> placements = s_.memory().placements();
+  std::vector<Part> parts;
+  for (const Memory::Piece &piece : s_.memory().pieces()) {
+    wire_MemoryCreate q{};
+    q.header.op = WIRE_MemoryCreate;
+    q.memory = piece.handle;
+    q.size = piece.size;
+    q.shareable = piece.shareable;
+    if (!link_.post(&q, sizeof q)) return false;
+    const auto whole = std::ranges::find_if(placements, [&](const Memory::Placement &one) {
+      return one.handle == piece.handle && one.size == piece.size && is_readable(one);
+    });
+    if (whole != placements.end())
+      parts.push_back({whole->address, whole->address, whole->size, false});
+    else if (!piece_aside(piece))
+      return false;
+  }
+  for (const Memory::Placement &placement : placements)
+    if (!place(placement)) return false;
+  for (const Part &part : parts)
+    if (!open_to_work(part.address, part.size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)) return false;
+  if (!contents(parts) || !settled()) return false;
+  for (const Memory::Placement &placement : placements)
+    if (!open_like(placement)) return false;
+  return true;
+}
+
+bool Departure::is_readable(const Memory::Placement &placement) {
+  const uint64_t granule = s_.memory().granule();
+  for (uint64_t at = 0; at < placement.size; at += granule) {
+    uint64_t flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    if (s_.memory().access_at(placement.address + at, &flags) != CUDA_SUCCESS ||
+        flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+      return false;
+  }
+  return true;
+}
+
+bool Departure::place(const Memory::Placement &placement) {
+  wire_MemoryPlace q{};
+  q.header.op = WIRE_MemoryPlace;
+  q.address = placement.address;
+  q.size = placement.size;
+  q.offset = placement.offset;
+  q.memory = placement.handle;
+  return link_.post(&q, sizeof q);
+}
+
+bool Departure::open_to_work(uint64_t address, uint64_t size, uint64_t flags) {
+  wire_MemoryAccess q{};
+  q.header.op = WIRE_MemoryAccess;
+  q.address = address;
+  q.size = size;
+  q.flags = static_cast<uint32_t>(flags);
+  return link_.post(&q, sizeof q);
+}
+
+// To what it is open to here: granules that are alike together.
+bool Departure::open_like(const Memory::Placement &placement) {
+  const uint64_t granule = s_.memory().granule(), end = placement.address + placement.size;
+  uint64_t from = placement.address, now = 0;
+  for (uint64_t at = from; at <= end; at += granule) {
+    uint64_t flags = UINT64_MAX;
+    if (at < end && s_.memory().access_at(at, &flags) != CUDA_SUCCESS)
+      return refuse("the driver does not say what kernels may do with the session's memory");
+    if (at > from && flags != now) {
+      if (!open_to_work(from, at - from, now)) return false;
+      from = at;
+    }
+    now = flags;
+  }
+  return true;
+}
+
+bool Departure::piece_aside(const Memory::Piece &piece) {
+  const uint64_t there = s_.memory().gap(piece.size);
+  uint64_t here = 0;
+  if (!there || s_.memory().view(piece, &here) != CUDA_SUCCESS)
+    return refuse("memory that it manages itself cannot be read");
+  const bool sent = place({there, piece.size, 0, piece.handle}) &&
+                    open_to_work(there, piece.size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE) &&
+                    contents({{here, there, piece.size, false}}) && barrier();
+  s_.memory().end_view(piece, here);
+  if (!sent) return false;
+  wire_MemoryDisplace q{};
+  q.request.header.op = WIRE_MemoryDisplace;
+  q.address = there;
+  q.size = piece.size;
+  std::vector<uint8_t> reply;
+  return link_.ask(&q, sizeof q, nullptr, 0, &reply);
+}
+
+// ---- contents ----------------------------------------------------------------------------------
 
 // As many pieces as there are are being read, sent or written at a time.
 bool Departure::contents(const std::vector<Part> &parts) {
@@ -121,10 +220,10 @@ bool Departure::contents(const std::vector<Part> &parts) {
     if (s_.is_left_alone()) return refuse("the session ends");
     while (next < parts.size() && free_) {
       const Part &whole = parts[next];
-      const Part part{whole.address + done, std::min(area_->piece_size(), whole.size - done),
-                      whole.zeroed};
+      const Part part{whole.from + done, whole.address + done,
+                      std::min(area_->piece_size(), whole.size - done), whole.zeroed};
       const unsigned piece = static_cast<unsigned>(std::countr_zero(free_));
-      if (!area_->fetch(piece, part.address, part.size))
+      if (!area_->fetch(piece, part.from, part.size))
         return refuse("the device's memory cannot be read");
       free_ &= ~bit(piece);
       reads.push_back({piece, part});
@@ -135,7 +234,7 @@ bool Departure::contents(const std::vector<Part> &parts) {
       }
     }
     if (reads.empty()) {
-      if (next == parts.size()) return true;
+      if (next == parts.size()) return !asked_ || settle(true);
       if (!settle(true)) return false;
       continue;
     }

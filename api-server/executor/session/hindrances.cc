@@ -6,8 +6,7 @@ namespace outboard {
 
 Hindered::Hindered(Session &session, Hindrance hindrance)
     : session_(session), hindrance_(hindrance) {
-  // What a session that arrives shares with where it comes from ends with its arrival.
-  if (hindrance_ != Hindrance::kRegion || !session_.arrives()) session_.hinder(hindrance_);
+  session_.hinder(hindrance_);
 }
 
 // Who has handed the lead over may not look at the leader's tables: what was noted stays.
@@ -39,10 +38,6 @@ bool Session::still_has(Hindrance hindrance) const {
       return !links_.empty();
     case Hindrance::kLibraries:
       return !libraries_.empty();
-    case Hindrance::kMemoryPieces:
-      return memory_.has_pieces();
-    case Hindrance::kMappedHostMemory:
-      return memory_.pinned() > 0;
     case Hindrance::kManyObjects:
       return !recipes_.whole() || !load_log_.whole();
     default:

@@ -82,6 +82,17 @@ bool Arrival::take_kept(std::span<const uint8_t> bytes) {
   return true;
 }
 
+bool Arrival::take_region(const Driver &driver, std::span<const uint8_t> bytes, int descriptor) {
+  uint64_t announced;
+  if (region || bytes.size() != sizeof announced) {
+    close_fd(descriptor);
+    return false;
+  }
+  memcpy(&announced, bytes.data(), sizeof announced);
+  region = Region::adopt(driver, descriptor, announced);
+  return region != nullptr;
+}
+
 bool Arrival::take_stream(std::span<const uint8_t> bytes, int descriptor) {
   wire_moved_stream came;
   if (stream || bytes.size() != sizeof came || !is_connection(descriptor)) {
@@ -346,6 +357,8 @@ bool Session::take_state(uint32_t kind, std::span<const uint8_t> bytes) {
       return keeps_over_cuts() && arrival_->take_kept(bytes);
     case WIRE_MOVE_STREAM:
       return keeps_over_cuts() && arrival_->take_stream(bytes, receiver_.take_descriptor());
+    case WIRE_MOVE_REGION:
+      return arrival_->take_region(driver(), bytes, receiver_.take_descriptor());
     default:
       return false;
   }
@@ -395,7 +408,7 @@ void Session::arrive(const wire_MoveCommit &in_place) {
   answers_.arrived(q.request.request);
   // From here on it is here, whatever becomes of whoever had it.
   dup2(arrival->connection, fd_);
-  region_.reset();
+  region_ = std::move(arrival->region);
   const std::optional<wire_moved_stream> &stream = arrival->stream;
   const uint64_t received = stream ? stream->received : arrival->unread.size();
   receiver_.begin_anew(received, std::move(arrival->unread), records_.get());
@@ -410,15 +423,16 @@ void Session::arrive(const wire_MoveCommit &in_place) {
   if (!arrival->printed.empty()) has_printed_.store(true);
   host_functions_.begin_anew(q.last_call, list_of<uint64_t>(arrival->returned));
   const std::vector<uint64_t> before = list_of<uint64_t>(arrival->counters);
-  if (before.size() == kCounterCount) {
-    Counters was;
-    memcpy(static_cast<void *>(&was), before.data(), sizeof was);
+  if (!before.empty()) {
+    Counters was{};  // an older process has fewer
+    memcpy(static_cast<void *>(&was), before.data(),
+           std::min(sizeof was, before.size() * sizeof(uint64_t)));
     // What it has done; what it has, is counted here.
-    for (auto counter :
-         {&Counters::commands, &Counters::round_trips, &Counters::bytes_in, &Counters::bytes_out,
-          &Counters::launches, &Counters::uploads, &Counters::downloads,
-          &Counters::memory_mapped_peak, &Counters::modules, &Counters::faults,
-          &Counters::violations, &Counters::cached_uploads, &Counters::cached_bytes}) {
+    for (auto counter : {&Counters::commands, &Counters::round_trips, &Counters::bytes_in,
+                         &Counters::bytes_out, &Counters::launches, &Counters::uploads,
+                         &Counters::downloads, &Counters::memory_mapped_peak, &Counters::modules,
+                         &Counters::faults, &Counters::violations, &Counters::cached_uploads,
+                         &Counters::cached_bytes, &Counters::handles_refused}) {
       (counters_.get()->*counter).store((was.*counter).load());
     }
   }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "copies/region.h"
 #include "wire/sender.h"
 
 namespace outboard {
@@ -25,6 +26,10 @@ struct Arrival {
   std::vector<uint8_t> counters;  // uint64_t
   std::vector<uint8_t> tls;       // of a connection by TLS
   std::vector<uint8_t> printed;   // whether kernels have printed: a byte, or nothing
+
+  // Shared with the guest; false where it is not what is said of it.
+  bool take_region(const Driver &driver, std::span<const uint8_t> bytes, int descriptor);
+  std::unique_ptr<Region> region;
 
   // Of a connection that is kept over cuts; false where that makes no sense.
   bool take_kept(std::span<const uint8_t> bytes);

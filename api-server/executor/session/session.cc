@@ -369,7 +369,6 @@ static bool holds_for_guest(uint16_t op) {
 bool Session::was_carried(uint16_t op) {
   if (!carried_pages_.took(sequence_, &left_of_pages_)) return false;
   if (!left_of_pages_.empty()) return false;
-  hinder(Hindrance::kManagedMemory);
   if (op != WIRE_PagesUpload) {
     count_alone(counters_->downloads);
     return true;

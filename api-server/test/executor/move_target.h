@@ -107,6 +107,11 @@ struct Target {
       memcpy(&head, frame.data(), sizeof head);
       if (head.op == WIRE_MoveCommit) return frame;
       commands.push_back(head.op);
+      if (head.op == WIRE_MemoryAccess) {
+        wire_MemoryAccess q;
+        memcpy(&q, frame.data(), sizeof q);
+        open[q.address] = q.flags;
+      }
       if (head.op == WIRE_MoveState) take_state(frame);
       if (head.op == WIRE_Echo) answer(frame);
       if (head.op == WIRE_RegionUpload) {
@@ -115,6 +120,7 @@ struct Target {
         CHECK(q.slot < kSlots && q.length <= kSlot);
         uploaded[q.destination].assign(reinterpret_cast<char *>(region) + q.slot * kSlot, q.length);
       }
+      if (head.op == WIRE_MemoryDisplace) answer<wire_MemoryDisplace_reply>(frame);
       if (head.op == WIRE_ModuleOpen) {
         wire_ModuleOpen_reply loaded{};
         loaded.state = WIRE_MODULE_LOADED;
@@ -131,6 +137,7 @@ struct Target {
   bool shares = false, sealed = true;
   uint8_t *region = nullptr;
   std::map<uint64_t, std::string> uploaded;  // through the region, by address
+  std::map<uint64_t, uint32_t> open;         // what kernels may do last, by address
   std::vector<uint16_t> commands;
   std::map<uint32_t, std::vector<std::string>> states;  // by kind
   std::promise<Told> told;

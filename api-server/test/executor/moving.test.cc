@@ -177,29 +177,23 @@ TEST(what_could_not_be_made_hinders_nothing) {
   CHECK_EQUAL(hindrances(w), 0u);
 }
 
-TEST(mapped_host_memory_hinders_until_it_is_unmapped) {
+TEST(memory_hinders_nothing) {
   WorldOptions options;
   options.pinned = 64 << 20;
   World w(options);
   w.guest.map_pinned(World::base(), kGranule);
-  CHECK_EQUAL(hindrances(w), bit_of(Hindrance::kMappedHostMemory));
-  w.guest.unmap(World::base(), kGranule);
-  CHECK_EQUAL(hindrances(w), 0u);
-}
-
-TEST(a_reset_leaves_only_what_outlives_it) {
-  World w;
-  w.guest.put(WIRE_ArrayCreate, create_array(16));
   wire_MemoryCreate piece{};
   piece.memory = wire_handle(WIRE_KIND_MEMORY, 1, 1);
   piece.size = kGranule;
   w.guest.put(WIRE_MemoryCreate, piece);
-  CHECK_EQUAL(hindrances(w), bit_of(Hindrance::kArrays) | bit_of(Hindrance::kMemoryPieces));
+  CHECK_EQUAL(hindrances(w), 0u);
+}
+
+TEST(a_reset_leaves_nothing_that_hinders) {
+  World w;
+  w.guest.put(WIRE_ArrayCreate, create_array(16));
+  CHECK_EQUAL(hindrances(w), bit_of(Hindrance::kArrays));
   w.guest.call(WIRE_ContextReset, wire_ContextReset{});
-  CHECK_EQUAL(hindrances(w), bit_of(Hindrance::kMemoryPieces));
-  wire_MemoryRelease release{};
-  release.memory = piece.memory;
-  w.guest.put(WIRE_MemoryRelease, release);
   CHECK_EQUAL(hindrances(w), 0u);
 }
 

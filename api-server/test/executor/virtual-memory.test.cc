@@ -1,5 +1,6 @@
 // Memory that the guest manages itself: what it may map where, limits, and what is left of it.
 #include "check.h"
+#include "move_target.h"
 #include "world.h"
 
 using namespace outboard;
@@ -270,4 +271,46 @@ TEST(memory_that_cannot_be_overwritten_ends_the_process) {
   CHECK_EQUAL(error(w), CUDA_ERROR_OUT_OF_MEMORY);
   const SessionEnd end = w.end();
   CHECK(!end.reusable);
+}
+
+// A piece that is mapped whole goes where it is mapped; one that nothing maps, and one that may be
+// read nowhere, through an address where nothing is.
+TEST(pieces_move_with_what_maps_them) {
+  World w;
+  const uint64_t at = World::base();
+  w.guest.map(at, kGranule);
+  for (uint32_t index : {1, 2, 3}) create(w, memory(index), 2 * kGranule);
+  place(w, at + 2 * kGranule, 2 * kGranule, 0, memory(1));
+  access(w, at + 2 * kGranule, 2 * kGranule);
+  place(w, at + 6 * kGranule, kGranule, kGranule, memory(1));
+  for (uint32_t index : {2, 3}) {
+    place(w, at + 8 * kGranule, 2 * kGranule, 0, memory(index));
+    access(w, at + 8 * kGranule, 2 * kGranule);
+    w.guest.memset32(at + 8 * kGranule, index, 16);
+    CHECK_EQUAL(displace(w, at + 8 * kGranule, 2 * kGranule), CUDA_SUCCESS);
+  }
+  w.guest.memset32(at + 2 * kGranule, 1, 16);
+  place(w, at + 8 * kGranule, 2 * kGranule, 0, memory(3));
+  CHECK_EQUAL(error(w), CUDA_SUCCESS);
+
+  Target target(w);
+  target.shares = true;
+  CHECK(target.take_connection());
+  const std::vector<uint8_t> commit = target.serve_until_commit();
+  CHECK(!commit.empty());
+  CHECK_EQUAL(std::ranges::count(target.commands, WIRE_MemoryCreate), 3);
+  CHECK_EQUAL(std::ranges::count(target.commands, WIRE_MemoryPlace), 5);
+  CHECK_EQUAL(std::ranges::count(target.commands, WIRE_MemoryDisplace), 2);
+  std::map<uint64_t, unsigned> first;
+  for (const auto &[address, piece] : target.uploaded) first[address] = unsigned(piece[0]);
+  // Both that go through another address have the same one, the second piece of the two last.
+  CHECK_EQUAL(first[at + 2 * kGranule], 1u);
+  CHECK_EQUAL(first[at + 4 * kGranule], 3u);
+  CHECK_EQUAL(target.open[at + 2 * kGranule], unsigned{CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+  CHECK_EQUAL(target.open[at + 6 * kGranule], unsigned{CU_MEM_ACCESS_FLAGS_PROT_NONE});
+  CHECK_EQUAL(target.open[at + 8 * kGranule], unsigned{CU_MEM_ACCESS_FLAGS_PROT_NONE});
+  target.answer(commit);
+  CHECK(target.told.get_future().get().moved);
+  w.ended();
+  munmap(target.region, Target::kSlots * Target::kSlot);
 }

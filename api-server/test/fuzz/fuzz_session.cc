@@ -1,5 +1,7 @@
 #include "fuzz_session.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +21,7 @@
 
 #include "base/local_socket.h"
 #include "base/log.h"
+#include "copies/region.h"
 #include "fake_driver.h"
 #include "frame_walk.h"
 #include "wire/reconnection.h"
@@ -255,6 +258,15 @@ void come_back(Session &session, const wire_moved_stream &stream) {
   close(fds[0]);
 }
 
+// Memory as a server shares with a guest.
+int region() {
+  const int fd = memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  constexpr size_t kSize = (Region::kUploads + Region::kDownloads) * Region::kSlot;
+  require(fd >= 0 && ftruncate(fd, kSize) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0,
+          "no memory to share");
+  return fd;
+}
+
 // What answers the session is sent when that has asked. With the stream of one that moves here its
 // guest's connection goes along.
 void send_input(const std::vector<uint8_t> &input, int fd, Replies &replies, int connection) {
@@ -276,10 +288,16 @@ void send_input(const std::vector<uint8_t> &input, int fd, Replies &replies, int
       replies.await(frame);
       return true;
     };
-    if (header.op == WIRE_MoveState &&
-        frame_at<wire_MoveState>(input, header, at).kind == WIRE_MOVE_STREAM) {
-      open = send_to(at) && send_message(fd, input.data() + at, header.size, connection);
-      sent = at + header.size;
+    if (header.op == WIRE_MoveState) {
+      const uint32_t kind = frame_at<wire_MoveState>(input, header, at).kind;
+      const int along = kind == WIRE_MOVE_STREAM   ? connection
+                        : kind == WIRE_MOVE_REGION ? region()
+                                                   : -1;
+      if (along >= 0) {
+        open = send_to(at) && send_message(fd, input.data() + at, header.size, along);
+        sent = at + header.size;
+      }
+      if (kind == WIRE_MOVE_REGION) close_fd(along);
     }
     if (header.op == WIRE_HostFunctionDone) open = await(wire_HostFunctionDone{});
     if (header.op == WIRE_ModuleTake) open = await(wire_ModuleTake{});

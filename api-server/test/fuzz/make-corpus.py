@@ -194,6 +194,9 @@ corpus = {
                 frame("MoveState", "IIQ", 2, 0, 8, tail=struct.pack("<Q", 3)) +
                 frame("MoveState", "IIQ", 3, 0, 17 * 8, tail=bytes(17 * 8)) +
                 frame("MoveCommit", "QQQQiI", 2, 5, 4, 3, 0, 1),
+    "arriving-region": map_() + move_state(8, struct.pack("<Q", 5)) +
+                       move_state(0, region_taken(5) + region_upload(WINDOW, 512, 0) + region_settle(1)) +
+                       frame("MoveCommit", "QQQQiI", 2, 5, 4, 3, 0, 1),
     "arriving-kept": map_() + kept(0, b"k" * 40) + kept(40, b"l" * 20) +
                      move_state(0, synchronize(9)[:7]) + move_state(5, b"1") +
                      moved_stream(107, 60, 30, 0, 4, 0) +

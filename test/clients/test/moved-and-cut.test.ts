@@ -20,7 +20,7 @@ const scripts: [name: string, every: number, hinders: string[]][] = [
   ['cupy_arrays', 60, []],
   ['cupy_libraries', 60, []],
   ['torch_libraries', 100, []],
-  ['onnx_models', 100, ['mapped-host-memory', 'managed-memory']],
+  ['onnx_models', 100, []],
 ];
 
 const said = ({ code, signal, stdout }: Outcome) => ({ code, signal, stdout });

@@ -46,7 +46,7 @@ t.test('a GPU that is emptied', { skip: noPrograms }, async (t) => {
     const answer = await operator.moveSoon(stays.id, { gpu: from });
     t.ok(hasMoved(answer), JSON.stringify(answer));
   }
-  await stays.steps.say('piece');
+  await stays.steps.say('link');
   await stays.steps.say('step');
   const route = `/v1/gpus/${from}/drain`;
   t.match(await operator.ask('PUT', '/v1/gpus/2/drain', { move: true }), {
@@ -56,7 +56,7 @@ t.test('a GPU that is emptied', { skip: noPrograms }, async (t) => {
   t.match(await operator.ask('PUT', route, { move: true }), { gpu: from, draining: 'moves' });
   const look = async () => (await operator.ask('GET', route)) as GpuDrainView;
   const left = await until(look, ({ sessions }) => sessions === 1);
-  t.match(left.staying, [{ session: stays.id, why: /it has memory that it manages itself/ }]);
+  t.match(left.staying, [{ session: stays.id, why: /it has links that it has not ended/ }]);
   t.equal(await gpuOf(goes.id), other);
   t.match((await operator.state()).gpus[from ?? 0], {
     healthy: true,
@@ -79,7 +79,7 @@ t.test('a GPU that is emptied', { skip: noPrograms }, async (t) => {
   });
   for (const [{ steps }, words] of [
     [goes, ['step', 'step']],
-    [stays, ['step', 'piece', 'step', 'free', 'step']],
+    [stays, ['step', 'link', 'step', 'free', 'step']],
   ] as const)
     t.same(said(await steps.end()), said(await natively(words)));
   await operator.rested();

@@ -135,7 +135,7 @@ t.test('again and again while programs run', { skip: noPrograms }, async (t) => 
 
 t.test('what cannot go along', { skip: noPrograms }, async (t) => {
   const { server, operator } = await startTwoGpus(t);
-  const all = ['step', 'piece', 'step', 'free', 'step'];
+  const all = ['step', 'link', 'step', 'free', 'step'];
   const here = await natively(all);
   const steps = new Steps(
     startRemoted(testProgram('moved-steps'), server.address, { writes: true }),
@@ -151,9 +151,9 @@ t.test('what cannot go along', { skip: noPrograms }, async (t) => {
   await refused({ gpu: 2 }, /there is no GPU 2, only 0 to 1/, 'OB_NO_GPU');
   await refused({ gpu: 1 - session.gpu, within: true }, /--within moves it to another process/);
   t.match(await operator.move(id + 1, {}), { code: 'OB_NO_SESSION' });
-  await steps.say('piece');
+  await steps.say('link');
   await steps.say('step');
-  await refused({}, /it has memory that it manages itself/);
+  await refused({}, /it has links that it has not ended/);
   await refused({ gpu: 2 }, /there is no GPU 2, only 0 to 1/, 'OB_NO_GPU');
   await steps.say('free');
   await steps.say('step');

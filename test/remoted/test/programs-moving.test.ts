@@ -11,7 +11,10 @@ import { native, type Outcome, remoted } from '../../support/program.js';
 
 /** How often each of them is held, of those with enough commands. */
 const most = Number(process.env['OUTBOARD_TEST_MOVES'] ?? 2);
-const few = ['stencil', 'separate-compilation', 'several-architectures', 'printf-buffer'];
+const few = [
+  ...['stencil', 'separate-compilation', 'several-architectures', 'printf-buffer'],
+  ...['mapped-memory', 'virtual-memory', 'zero-copy'],
+];
 
 /** Of two processes that share memory, which the two GPUs here do not have in common. */
 const together = ['frees-while-running-shared', 'ipc', 'pool-sharing', 'shared-pieces'];

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { hasMoved, startTwoGpus } from '../../support/moving.js';
 import { noPrograms } from '../../support/paths.js';
 import {
   counted,
@@ -74,6 +75,28 @@ t.test('copies of any size', { skip: noPrograms }, async (t) => {
   // How much depends on how busy the machine is.
   t.ok(there.cost.bytesSent < sent.cost.bytesSent, 'bytes to the device');
   t.ok(there.cost.bytesReceived < sent.cost.bytesReceived, 'bytes from the device');
+});
+
+t.test('of a session that moves meanwhile', { skip: noPrograms }, async (t) => {
+  const beside = path.join(folder, 'moving');
+  const { server: two, operator } = await startTwoGpus(t, ['--listen', `unix:${beside}`]);
+  const options = { env, args: ['on'], writes: true };
+  const child = startRemoted(testProgram('copies'), two.address, options);
+  const ended = outcome(child);
+  while (!two.slots().some((pid) => /outboard-region/.test(mapsOf(pid)))) await sleep(5);
+  const { id } = await operator.session();
+  let moves = 0;
+  for (const within of [false, true, false]) {
+    const answer = await operator.moveSoon(id, within ? { within } : {});
+    if (hasMoved(answer)) moves++;
+    else t.fail(answer.message);
+  }
+  child.stdin?.end();
+  const { stdout, stderr } = await ended;
+  t.equal(stdout, 'what came back: right\n', stderr);
+  t.equal(moves, 3);
+  t.match(stderr, shared);
+  await operator.rested();
 });
 
 t.test('on several devices', { skip: noPrograms }, async (t) => {

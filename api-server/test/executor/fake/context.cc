@@ -277,6 +277,16 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAcce
   }
   return CUDA_SUCCESS;
 }
+EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *,
+                               CUdeviceptr address) {
+  ENTER;
+  auto after = mappings.upper_bound(address);
+  if (after == mappings.begin()) return CUDA_ERROR_INVALID_VALUE;
+  const auto &[start, mapping] = *std::prev(after);
+  if (address - start >= mapping.size) return CUDA_ERROR_INVALID_VALUE;
+  *flags = mapping.open ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuMemHostAlloc(void **memory, size_t size, unsigned) {
   ENTER;
   const size_t whole = (size + 4095) & ~size_t{4095};
