@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
   FILE *to = fopen(partial, "wb");
   if (to == NULL) return failed(partial, strerror(errno));
   const char *trouble = unpack(from, to);
-  if (trouble != NULL) return failed(name, trouble);
+  if (trouble != NULL) return failed(ferror(to) ? partial : name, trouble);
   if (fchmod(fileno(to), 0755) != 0 || fclose(to) != 0 || rename(partial, place) != 0)
     return failed(place, strerror(errno));
   fclose(from);

@@ -375,6 +375,11 @@ t.test('Node of a bundle: it is unpacked whole, or not at all', { skip: noUnpack
   t.match(run(at('damaged'), at('out')), { status: 1, stderr: /damaged: .*(?:checksum|corrupt)/ });
   t.match(run(at('none'), at('out')), { status: 1, stderr: /none: No such file/ });
   t.match(run(at('packed'), at('none/out')), { status: 1, stderr: /none\/out\.\d+: No such file/ });
+  // As little room as there is where a disk is full; the signal would end it first.
+  const small = 'trap "" XFSZ; ulimit -f 100; exec "$@"';
+  const full = spawnSync('sh', ['-c', small, 'sh', unpack, at('packed'), at('out')]);
+  t.equal(full.status, 1);
+  t.match(`${full.stderr}`, /out\.\d+: File too large/);
   t.equal(run(at('packed')).status, 2);
   t.same(readdirSync(folder).sort(), ['damaged', 'empty', 'even', 'packed', 'plain', 'short']);
 });
