@@ -1,10 +1,20 @@
 // A first day on a GPU, as far as it shows without one: what it says where it cannot run or not go on, and that it goes on
 // where it was cut. test/package/test/gpu-day.test.ts runs more of it, from a bundle.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { build, js } from '../../bin/paths.mjs';
+import { build, js, root } from '../../bin/paths.mjs';
+import { which } from '../../scripts/setup/command.mjs';
 import { isRoot } from '../../test/package/machine.js';
 import { notBuilt, softwareDevice } from '../../test/support/paths.js';
 import { type Outcome, outcome } from '../../test/support/program.js';
@@ -323,4 +333,64 @@ t.test('the page says what is to be told', async (t) => {
   t.match(text, /other output, natively, of these programs: two$/m);
   t.match(text, /^\| launches +\| 1024 +\| 8 +\|$/m);
   t.match(text, /^Not run\.$/m);
+});
+
+const unpack = path.join(build, 'bench', 'gpu-day-unpack');
+const noUnpack =
+  notBuilt('bench/gpu-day-unpack') || (which('zstd') === undefined ? 'no zstd' : false);
+
+t.test('Node of a bundle: it is unpacked whole, or not at all', { skip: noUnpack }, async (t) => {
+  const folder = t.testdir({});
+  const at = (name: string) => path.join(folder, name);
+  const run = (...args: string[]) => {
+    const { status, stderr } = spawnSync(unpack, args, { encoding: 'utf8' });
+    return { status, stderr };
+  };
+  // Larger than what is read and written at a time, and packed well and not at all in turns.
+  const parts = Array.from({ length: 20 }, (_, i) =>
+    i % 2 === 0 ? Buffer.alloc(300_000, i) : randomBytes(100_000 + i),
+  );
+  writeFileSync(at('plain'), Buffer.concat(parts));
+  const zstd = spawnSync('zstd', ['-q', '-12', '--long=27', at('plain'), '-o', at('packed')]);
+  t.equal(zstd.status, 0, `${zstd.stderr}`);
+  t.same(run(at('packed'), at('out')), { status: 0, stderr: '' });
+  t.ok(readFileSync(at('out')).equals(readFileSync(at('plain'))));
+  t.equal(statSync(at('out')).mode & 0o777, 0o755);
+  rmSync(at('out'));
+  // What ends where a full output does, too.
+  const { status } = spawnSync('zstd', ['-q', '-o', at('even')], { input: Buffer.alloc(1 << 20) });
+  t.equal(status, 0);
+  t.same(run(at('even'), at('out')), { status: 0, stderr: '' });
+  t.ok(readFileSync(at('out')).equals(Buffer.alloc(1 << 20)));
+  rmSync(at('out'));
+
+  const packed = readFileSync(at('packed'));
+  writeFileSync(at('short'), packed.subarray(0, -1));
+  t.same(run(at('short'), at('out')), { status: 1, stderr: `${at('short')}: it ends too early\n` });
+  writeFileSync(at('empty'), '');
+  t.same(run(at('empty'), at('out')), { status: 1, stderr: `${at('empty')}: it ends too early\n` });
+  const damaged = Buffer.from(packed);
+  damaged.writeUInt8(damaged.readUInt8(700_000) ^ 1, 700_000);
+  writeFileSync(at('damaged'), damaged);
+  t.match(run(at('damaged'), at('out')), { status: 1, stderr: /damaged: .*(?:checksum|corrupt)/ });
+  t.match(run(at('none'), at('out')), { status: 1, stderr: /none: No such file/ });
+  t.match(run(at('packed'), at('none/out')), { status: 1, stderr: /none\/out\.\d+: No such file/ });
+  // As little room as there is where a disk is full; the signal would end it first.
+  const small = 'trap "" XFSZ; ulimit -f 100; exec "$@"';
+  const full = spawnSync('sh', ['-c', small, 'sh', unpack, at('packed'), at('out')]);
+  t.equal(full.status, 1);
+  t.match(`${full.stderr}`, /out\.\d+: File too large/);
+  t.equal(run(at('packed')).status, 2);
+  t.same(readdirSync(folder).sort(), ['damaged', 'empty', 'even', 'packed', 'plain', 'short']);
+});
+
+t.test('a bundle that cannot be unpacked says so', { skip: noUnpack }, async (t) => {
+  const folder = t.testdir({ 'node.zst': 'damaged' });
+  const script = path.join(folder, 'gpu-day');
+  copyFileSync(path.join(root, 'bench', 'gpu-day', 'gpu-day.sh'), script);
+  copyFileSync(unpack, path.join(folder, 'unpack'));
+  const { status, stderr } = spawnSync('sh', [script], { encoding: 'utf8' });
+  t.equal(status, 3);
+  t.match(stderr, /node\.zst: .*\nThe bundle cannot be unpacked\.\nIt needs 400 MB/);
+  t.same(readdirSync(folder).sort(), ['gpu-day', 'node.zst', 'unpack']);
 });

@@ -1,6 +1,7 @@
 // What a machine with a GPU needs to run a first day (bench/gpu-day): Node, the tree of an installation, and all programs as
 // nvcc has built them. Programs have the CUDA runtime in them, each the same: Brotli with a window over all of them takes it
-// once, which gzip cannot, and Node has it, so that the target needs nothing. The rest is a .tar.gz, which anybody can open.
+// once, which gzip cannot, and Node has it, so that the target needs nothing. Node itself is packed by zstd, for which a small
+// program comes along. The rest is a .tar.gz, which anybody can open.
 import {
   createReadStream,
   createWriteStream,
@@ -23,6 +24,9 @@ const most = 44 << 20;
 const windowBits = 28;
 /** Higher ones take three times as long for a twentieth less. */
 const quality = 7;
+/** A seventh less than gzip makes of it. Level 15 takes three times as long for a hundredth less. */
+const nodeLevel = 12;
+const unpacks = 'bench/gpu-day-unpack';
 
 const measuring = [
   'bench/bench-gate',
@@ -97,7 +101,11 @@ async function stageNode(stage) {
     return file ? [file] : [];
   });
   for (const file of libraries) copy(realpathSync(file), join(stage, 'lib', basename(file)));
-  await strip([node, ...libraries.map((file) => join(stage, 'lib', basename(file)))]);
+  const unpack = join(stage, 'unpack');
+  copy(join(build, unpacks), unpack, 0o755);
+  await strip([node, unpack, ...libraries.map((file) => join(stage, 'lib', basename(file)))]);
+  // No larger window than every decoder takes.
+  await ask(['zstd', '-q', '--rm', `-${nodeLevel}`, '--long=27', node, '-o', `${node}.zst`]);
 }
 
 /** @param {string} tree @param {string} file */

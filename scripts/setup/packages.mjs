@@ -103,6 +103,7 @@ export const packages = [
   },
   { name: 'buildah', why: 'packs the image', neededFor: 'night', commands: ['buildah'] },
   { name: 'zip', why: 'packs the layer for AWS Lambda', neededFor: 'test', commands: ['zip'] },
+  { name: 'zstd', why: 'packs Node for a day on a GPU', neededFor: 'test', commands: ['zstd'] },
   { name: 'unzip', why: 'unpacks that layer', neededFor: 'test', commands: ['unzip'] },
   {
     name: 'chromium',

@@ -14,7 +14,12 @@ const skip =
   noCleanRoot() ||
   noTools ||
   noPrograms ||
-  notBuilt('bench/spin', 'bench/gpu-day-probe', 'test/sequences/driver-sequences');
+  notBuilt(
+    'bench/spin',
+    'bench/gpu-day-probe',
+    'bench/gpu-day-unpack',
+    'test/sequences/driver-sequences',
+  );
 const most = 44 << 20;
 
 t.test('a day in an empty root', { skip, timeout: 600_000 }, async (t) => {
