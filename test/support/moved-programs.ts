@@ -43,12 +43,10 @@ export function refusalNames(message: string): string[] {
 export const tooEarlyOrLate =
   /it has not begun yet|it ends|it has ended|the session ends|resets its context|There is no session|is being moved already/;
 
-/** It moves or stays, whatever is passed on behind that. */
-const patienceMs = 500;
-
 /**
  * Runs something and moves all sessions that there are after every so many commands of one: nothing is passed on until
- * they have moved, or wait for what is held.
+ * they have moved, or wait for what is held. `patienceMs`: whoever has not moved by then, after its contents began to
+ * go over, moves or stays whatever is passed on.
  */
 export async function movedAfterEvery(
   every: number,
@@ -56,6 +54,7 @@ export async function movedAfterEvery(
   run: (address: string) => Promise<Outcome>,
   wish: object = {},
   beyond = () => 0,
+  patienceMs = 500,
 ): Promise<Moves> {
   let moved = 0;
   const refusals = new Set<string>();

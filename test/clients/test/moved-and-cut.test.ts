@@ -23,6 +23,9 @@ const scripts: [name: string, every: number, hinders: string[]][] = [
   ['onnx_models', 100, []],
 ];
 
+/** Their code is large: the other process loads it before anything goes over. */
+const loadsMs = 5000;
+
 const said = ({ code, signal, stdout }: Outcome) => ({ code, signal, stdout });
 
 function scriptNamed(name: string): Script {
@@ -45,7 +48,14 @@ for (const [name, every, hinders] of scripts) {
       const two = await startTwoGpus(t, [], null, env);
       for (const wish of [{}, { within: true }]) {
         const run = (address: string) => runRemoted(script, { address });
-        const { outcome, moved, refusals } = await movedAfterEvery(every, two, run, wish);
+        const { outcome, moved, refusals } = await movedAfterEvery(
+          every,
+          two,
+          run,
+          wish,
+          () => 0,
+          loadsMs,
+        );
         t.same(said(outcome), here, outcome.stderr);
         t.same(
           [...refusals].filter((why) => !hinders.includes(why)),
