@@ -33,6 +33,8 @@ export interface AdmissionPolicy {
   name: string;
   /** One line, for `outboard policies`. */
   summary: string;
+  /** What it is good for and what it costs, in whole sentences, for `outboard policies NAME`. Those of index.ts have it. */
+  about?: string;
   /** Why nobody can ever be served so that it has what it needs, in words for its user; null: it can. */
   never(request: Pick<SessionRequest, 'name'>, table: FunctionsTable): string | null;
   /** Why it may not join these, in words for an operator; null: it may. */

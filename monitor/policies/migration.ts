@@ -43,6 +43,8 @@ export interface MigrationPolicy<Memory> {
   name: string;
   /** One line. */
   summary: string;
+  /** What it is good for and what it costs, in whole sentences, for `outboard policies NAME`. Those of index.ts have it. */
+  about?: string;
   periodMs: number;
   /** What it remembers before its first period. */
   begin(): Memory;

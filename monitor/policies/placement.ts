@@ -19,6 +19,8 @@ export interface PlacementPolicy {
   name: string;
   /** One line, for `outboard policies`. */
   summary: string;
+  /** What it is good for and what it costs, in whole sentences, for `outboard policies NAME`. Those of index.ts have it. */
+  about?: string;
   /** Whether it holds sums of limits to gamma; absent: only sums of requests are bounded. */
   boundsLimits?: true;
   /** Whether it goes by what runs on GPUs without a free slot, too; absent: it need not be shown them. */

@@ -15,6 +15,8 @@ export interface QueuePolicy {
   name: string;
   /** One line, for `outboard policies`. */
   summary: string;
+  /** What it is good for and what it costs, in whole sentences, for `outboard policies NAME`. Those of index.ts have it. */
+  about?: string;
   /** Of those who wait, in order of arrival: the same, who has its turn first in front. */
   order(waiting: readonly WaitingState[]): readonly WaitingState[];
 }

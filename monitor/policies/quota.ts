@@ -68,6 +68,8 @@ export interface QuotaPolicy<Memory> {
   name: string;
   /** One line, for `outboard policies`. */
   summary: string;
+  /** What it is good for and what it costs, in whole sentences, for `outboard policies NAME`. Those of index.ts have it. */
+  about?: string;
   unit: QuotaUnit;
   periodMs: number;
   start(): Memory;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{verify_tls13_signature_with_raw_key, CryptoProvider};
+use rustls::crypto::{verify_tls13_signature, verify_tls13_signature_with_raw_key, CryptoProvider};
 use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{NoClientAuth, NoServerSessionStorage, UnbufferedServerConnection};
@@ -133,9 +133,10 @@ impl ClientCertVerifier for Peer {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
         let old = EndEntityCert::try_from(certificate).err() == Some(webpki::Error::UnsupportedCertVersion);
         if !old {
-            return self.clients.usual().verify_tls13_signature(message, certificate, signed);
+            return verify_tls13_signature(message, certificate, signed, algorithms);
         }
         // Of version 1: the key in it is read as authorities' are, of which there are such ones.
         let Ok(anchor) = anchor_from_trusted_cert(certificate) else {
@@ -143,11 +144,10 @@ impl ClientCertVerifier for Peer {
         };
         let key = in_sequence(anchor.subject_public_key_info.as_ref());
         let key = SubjectPublicKeyInfoDer::from(key);
-        let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls13_signature_with_raw_key(message, &key, signed, algorithms)
     }
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.clients.usual().supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

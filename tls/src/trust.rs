@@ -4,65 +4,49 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::WebPkiServerVerifier;
-use rustls::crypto::CryptoProvider;
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::{verify_tls13_signature, CryptoProvider};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::danger::ClientCertVerifier;
-use rustls::server::WebPkiClientVerifier;
+use rustls::pki_types::{CertificateDer, ServerName, SignatureVerificationAlgorithm, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
 };
 use webpki::{EndEntityCert, KeyUsage};
 
-use crate::shake::failure_of;
 use crate::Failure;
 
 /// What a file of authorities has.
 #[derive(Debug)]
 struct Named {
     certificates: Vec<CertificateDer<'static>>,
-    /// Those that are authorities'; `None`: all are. Of the others each is believed itself, and nothing that it signed:
-    /// the usual check asks no certificate of the file whether it is an authority's.
-    authorities: Option<RootCertStore>,
+    /// Those that may sign others. Perhaps none: a certificate that is no authority's stands for itself alone, and
+    /// webpki would take whatever is in here for an authority's.
+    authorities: RootCertStore,
     provider: Arc<CryptoProvider>,
 }
 
 impl Named {
+    /// Of certificates in PEM, of which those that cannot be read are left out: systems have some. `None` where none
+    /// can be.
+    fn read(pem: &[u8], provider: &Arc<CryptoProvider>) -> Option<Named> {
+        let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem).flatten().collect();
+        let mut authorities = RootCertStore::empty();
+        let mut readable = false;
+        for certificate in &certificates {
+            let alone = is_no_authoritys(certificate, provider);
+            readable |= alone || authorities.add(certificate.clone()).is_ok();
+        }
+        readable.then(|| Named { certificates, authorities, provider: provider.clone() })
+    }
+
     fn has(&self, certificate: &CertificateDer<'_>) -> bool {
         self.certificates.iter().any(|named| named.as_ref() == certificate.as_ref())
     }
 
-    /// Of a certificate that the usual check believes: whether it is in the file, or an authority has signed it.
-    fn vouches(
-        &self,
-        certificate: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
-        now: UnixTime,
-        usage: KeyUsage,
-    ) -> bool {
-        let Some(authorities) = &self.authorities else { return true };
-        let algorithms = self.provider.signature_verification_algorithms.all;
-        let signed = |it: &EndEntityCert<'_>| {
-            it.verify_for_usage(algorithms, &authorities.roots, others, now, usage, None, None).is_ok()
-        };
-        self.has(certificate) || EndEntityCert::try_from(certificate).is_ok_and(|it| signed(&it))
+    fn algorithms(&self) -> &'static [&'static dyn SignatureVerificationAlgorithm] {
+        self.provider.signature_verification_algorithms.all
     }
-}
-
-/// Certificates in PEM, of which those that cannot be read are left out: systems have some.
-fn read(authorities: &[u8], provider: &Arc<CryptoProvider>) -> (Named, Arc<RootCertStore>) {
-    let certificates: Vec<_> = CertificateDer::pem_slice_iter(authorities).flatten().collect();
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(certificates.iter().cloned());
-    let all = certificates.iter().all(|it| !is_no_authoritys(it, provider));
-    let authorities = (!all).then(|| {
-        let mut some = RootCertStore::empty();
-        let are = certificates.iter().filter(|it| !is_no_authoritys(it, provider));
-        some.add_parsable_certificates(are.cloned());
-        some
-    });
-    (Named { certificates, authorities, provider: provider.clone() }, Arc::new(roots))
 }
 
 /// Whether a certificate is one of version 3 that does not say that it is an authority's.
@@ -102,16 +86,29 @@ fn wrong_by_itself(
 /// authority's and would be refused as a server's.
 #[derive(Debug)]
 pub struct Trust {
-    usual: Arc<WebPkiServerVerifier>,
     named: Named,
 }
 
 /// `None` where no certificate can be read.
 pub fn trust(authorities: &[u8], provider: &Arc<CryptoProvider>) -> Option<Arc<Trust>> {
-    let (named, roots) = read(authorities, provider);
-    let usual = WebPkiServerVerifier::builder_with_provider(roots, provider.clone());
-    let usual = usual.build().ok()?;
-    Some(Arc::new(Trust { usual, named }))
+    Some(Arc::new(Trust { named: Named::read(authorities, provider)? }))
+}
+
+impl Trust {
+    fn usual(
+        &self,
+        server: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let Named { authorities, .. } = &self.named;
+        let server = ParsedCertificate::try_from(server)?;
+        let algorithms = self.named.algorithms();
+        verify_server_cert_signed_by_trust_anchor(&server, authorities, others, now, algorithms)?;
+        verify_server_name(&server, name)?;
+        Ok(ServerCertVerified::assertion())
+    }
 }
 
 impl ServerCertVerifier for Trust {
@@ -120,14 +117,10 @@ impl ServerCertVerifier for Trust {
         server: &CertificateDer<'_>,
         others: &[CertificateDer<'_>],
         name: &ServerName<'_>,
-        ocsp: &[u8],
+        _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let usual = self.usual.verify_server_cert(server, others, name, ocsp, now);
-        let wrong_by = |what| Err(Error::InvalidCertificate(what));
-        if usual.is_ok() && !self.named.vouches(server, others, now, KeyUsage::server_auth()) {
-            return wrong_by(CertificateError::UnknownIssuer);
-        }
+        let usual = self.usual(server, others, name, now);
         let may_be_named = matches!(
             usual,
             Err(Error::InvalidCertificate(CertificateError::Other(_) | CertificateError::UnknownIssuer))
@@ -139,6 +132,7 @@ impl ServerCertVerifier for Trust {
             Some(webpki::Error::CaUsedAsEndEntity | webpki::Error::UnknownIssuer) => {}
             _ => return usual,
         }
+        let wrong_by = |what| Err(Error::InvalidCertificate(what));
         if !self.named.has(server) {
             return wrong_by(CertificateError::UnknownIssuer);
         }
@@ -165,36 +159,33 @@ impl ServerCertVerifier for Trust {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.usual.verify_tls13_signature(message, certificate, signed)
+        let algorithms = &self.named.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.usual.supported_verify_schemes()
+        self.named.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
 /// What a server says of clients' certificates, as `Trust` of servers' but for the name: that is read by others.
 pub struct Clients {
-    usual: Arc<dyn ClientCertVerifier>,
     named: Named,
+    names: Vec<DistinguishedName>,
 }
 
 impl Clients {
     /// `None` where no certificate can be read.
     pub fn new(authorities: &[u8], provider: &Arc<CryptoProvider>) -> Option<Arc<Clients>> {
-        let (named, roots) = read(authorities, provider);
-        let usual = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
-        let usual = usual.build().ok()?;
-        Some(Arc::new(Clients { usual, named }))
+        let named = Named::read(authorities, provider)?;
+        let mut all = RootCertStore::empty();
+        all.add_parsable_certificates(named.certificates.iter().cloned());
+        Some(Arc::new(Clients { named, names: all.subjects() }))
     }
 
-    pub fn usual(&self) -> &dyn ClientCertVerifier {
-        &*self.usual
-    }
-
-    /// Of the authorities, which clients are told.
+    /// Of all that is in the file, which clients are told: some choose by it what they show.
     pub fn names(&self) -> &[DistinguishedName] {
-        self.usual.root_hint_subjects()
+        &self.names
     }
 
     pub fn judge(
@@ -203,20 +194,31 @@ impl Clients {
         others: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<(), Failure> {
-        let Err(wrong) = self.usual.verify_client_cert(client, others, now) else {
-            let vouched = self.named.vouches(client, others, now, KeyUsage::client_auth());
-            return if vouched { Ok(()) } else { Err(Failure::UnknownIssuer) };
-        };
-        if EndEntityCert::try_from(client).err() == Some(webpki::Error::UnsupportedCertVersion) {
-            return Err(Failure::Version1);
+        let certificate = EndEntityCert::try_from(client).map_err(|wrong| match wrong {
+            webpki::Error::UnsupportedCertVersion => Failure::Version1,
+            _ => Failure::BadPeerCertificate,
+        })?;
+        let (usage, roots) = (KeyUsage::client_auth(), &self.named.authorities.roots);
+        let algorithms = self.named.algorithms();
+        let usual = certificate.verify_for_usage(algorithms, roots, others, now, usage, None, None);
+        let Err(wrong) = usual else { return Ok(()) };
+        match wrong_by_itself(client, now, usage, &self.named.provider) {
+            Some(webpki::Error::CaUsedAsEndEntity | webpki::Error::UnknownIssuer)
+                if self.named.has(client) =>
+            {
+                Ok(())
+            }
+            Some(webpki::Error::CaUsedAsEndEntity) => Err(Failure::UnknownIssuer),
+            _ => Err(failure_by(&wrong)),
         }
-        let itself = wrong_by_itself(client, now, KeyUsage::client_auth(), &self.named.provider);
-        if itself != Some(webpki::Error::CaUsedAsEndEntity) {
-            return Err(failure_of(&wrong));
-        }
-        if !self.named.has(client) {
-            return Err(Failure::UnknownIssuer);
-        }
-        Ok(())
+    }
+}
+
+fn failure_by(wrong: &webpki::Error) -> Failure {
+    match wrong {
+        webpki::Error::CertExpired { .. } | webpki::Error::InvalidCertValidity => Failure::Expired,
+        webpki::Error::CertNotValidYet { .. } => Failure::NotValidYet,
+        webpki::Error::UnknownIssuer => Failure::UnknownIssuer,
+        _ => Failure::BadPeerCertificate,
     }
 }

@@ -571,6 +571,41 @@ static void what_a_client_signs_is_not_believed(void **state) {
   outboard_tls_server_end(server);
 }
 
+static int judged_by(struct outboard_tls_bytes authorities, struct outboard_tls_bytes certificate,
+                     struct outboard_tls_bytes key, uint64_t now) {
+  const struct outboard_tls_files files = {
+      .certificate = PEM(server), .key = PEM(server_key), .authorities = authorities};
+  struct outboard_tls_server *server = NULL;
+  assert_int_equal(outboard_tls_serve(&files, &server), 0);
+  struct pair *pair = meet_as(server, certificate, key, now);
+  assert_true(pair->server.done);
+  struct outboard_tls_bytes shown;
+  const int judgement = outboard_tls_shown(pair->server.tls, &shown);
+  pair_end(pair);
+  outboard_tls_server_end(server);
+  return judgement;
+}
+
+#define JUDGED_BY(authorities, name, now)                                                      \
+  judged_by((struct outboard_tls_bytes)PEM(authorities), (struct outboard_tls_bytes)PEM(name), \
+            (struct outboard_tls_bytes)PEM(name##_key), (now))
+
+// Without an authority in the file.
+static void a_client_that_is_named_stands_for_itself(void **state) {
+  (void)state;
+  assert_int_equal(JUDGED_BY(brief, brief, NOW), 0);
+  assert_int_equal(JUDGED_BY(brief, brief, NOW + 86400), OUTBOARD_TLS_EXPIRED);
+  assert_int_equal(JUDGED_BY(brief, brief, NOW - 7200), OUTBOARD_TLS_NOT_YET);
+  assert_int_equal(JUDGED_BY(brief, vision, NOW), OUTBOARD_TLS_UNKNOWN);
+  assert_int_equal(JUDGED_BY(brief, old, NOW), OUTBOARD_TLS_VERSION_1);
+  assert_int_equal(JUDGED_BY(forged, forged, NOW), 0);
+  assert_int_equal(JUDGED_BY(server, forged, NOW), OUTBOARD_TLS_UNKNOWN);
+  static char both[sizeof vision + sizeof brief];
+  strcat(strcpy(both, vision), brief);
+  assert_int_equal(JUDGED_BY(both, brief, NOW), 0);
+  assert_int_equal(JUDGED_BY(both, stranger, NOW), OUTBOARD_TLS_UNKNOWN);
+}
+
 static void nobody_is_asked(void **state) {
   (void)state;
   struct outboard_tls_server *server = serve(false);
@@ -675,6 +710,7 @@ int main(void) {
       cmocka_unit_test(a_server_that_is_not_believed_is_told),
       cmocka_unit_test(what_a_server_signs_is_not_believed),
       cmocka_unit_test(what_a_client_signs_is_not_believed),
+      cmocka_unit_test(a_client_that_is_named_stands_for_itself),
       cmocka_unit_test(nobody_is_asked),
       cmocka_unit_test(a_server_cannot_be_of_these_files),
       cmocka_unit_test(who_speaks_only_older_tls_is_told),

@@ -308,8 +308,12 @@ static std::string how_it_ended(int error, bool between) {
     case EBADMSG:
       return "a record of TLS was changed, cut, left out or sent twice on the way";
     default:
-      return between ? "the guest closed the connection"
-                     : "the connection ended in the middle of a frame";
+      if (!between) return "the connection ended in the middle of a frame";
+      // Also of a guest that ends and has not read all that it was sent.
+      if (error == ECONNRESET)
+        return "the guest's connection was reset: its process has ended, or something in between "
+               "broke it off";
+      return "the guest closed the connection";
   }
 }
 

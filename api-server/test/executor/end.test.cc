@@ -228,8 +228,23 @@ TEST(limits_that_cannot_be_put_back_need_a_new_process) {
   World::fake().fail("cuCtxSetLimit", CUDA_ERROR_INVALID_VALUE, 0);
   const SessionEnd end = w.end();
   CHECK(end.reason == EndReason::kClosed);
-  CHECK_EQUAL(end.message, "the guest closed the connection");
+  CHECK(guest_went(end));
   CHECK(!end.reusable);
+}
+
+TEST(a_connection_that_was_reset_is_not_said_to_be_closed) {
+  {
+    World w;
+    w.guest.half_close();
+    CHECK_EQUAL(w.ended().message, "the guest closed the connection");
+  }
+  World w;
+  w.guest.ask_synchronize();
+  w.guest.await_unread();
+  const SessionEnd end = w.end();
+  CHECK(end.reason == EndReason::kClosed);
+  CHECK(end.message.starts_with("the guest's connection was reset: "));
+  CHECK(end.reusable);
 }
 
 TEST(a_session_that_is_stopped_says_why) {

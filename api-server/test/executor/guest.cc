@@ -19,6 +19,11 @@ void Guest::close() {
 
 void Guest::half_close() { shutdown(fd_, SHUT_WR); }
 
+void Guest::await_unread() {
+  pollfd event = {fd_, POLLIN, 0};
+  while (poll(&event, 1, -1) < 1) continue;
+}
+
 void Guest::send(const void *bytes, size_t size) {
   const auto *at = static_cast<const uint8_t *>(bytes);
   while (size > 0) {

@@ -37,8 +37,10 @@ class Guest {
   explicit Guest(int fd) : fd_(fd) {}
   ~Guest() { close(); }
   void close();
-  // Dies with unread data: the connection is reset.
+  // Sends nothing more, and would still read.
   void half_close();
+  // Waits until something has come that is not read. If it is closed now, the connection is reset.
+  void await_unread();
 
   // As guests must, it reads while it cannot send.
   void send(const void *bytes, size_t size);

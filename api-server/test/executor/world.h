@@ -31,6 +31,10 @@ struct WorldOptions {
   bool arrives = false;
 };
 
+// Whether that is how a guest's own end looks. One that has not read everything resets its
+// connection.
+bool guest_went(const outboard::SessionEnd &end);
+
 class World {
  public:
   explicit World(WorldOptions options = {});

@@ -6,6 +6,11 @@ import type { AdmissionPolicy, FunctionsTable } from '../admission.js';
 export const smore: AdmissionPolicy = {
   name: 'smore',
   summary: 'a session joins others only where nobody is predicted to become slower than it bears',
+  about:
+    'For functions of which you have measured who slows down whom: the table is a file ' +
+    '(--functions), and nothing is learned while the server runs. Who would be too slow ' +
+    'everywhere waits. Functions are known by the names that programs give themselves, so it ' +
+    'is for tenants who trust each other.',
   never({ name }, { functions }) {
     const bears = functions.get(name)?.bears ?? 0;
     return bears < 0 ? `${name} takes longer than its objective even alone` : null;

@@ -5,6 +5,9 @@ import { bestTarget, cheapestFirst, type MigrationPolicy, type Move } from '../m
 export const drain: MigrationPolicy<null> = {
   name: 'drain',
   summary: 'sessions leave GPUs that are being emptied, the smallest first',
+  about:
+    'What `outboard drain --gpu GPU --move` does, whatever --migration says: one session at a ' +
+    'time, each as soon as it fits on another GPU. What cannot go ends where it is.',
   periodMs: 250,
   begin: () => null,
   step({ gpus }, memory) {

@@ -29,6 +29,10 @@ export interface ImbalanceMemory {
 export const imbalance: MigrationPolicy<ImbalanceMemory> = {
   name: 'imbalance',
   summary: 'from a GPU with several sessions to one with none (DGSF)',
+  about:
+    'Of the GPU that was the busiest in five samples, the session that uses the least memory ' +
+    'and has launched something lately goes over; 5 seconds of rest follow, and each session ' +
+    'is moved once.',
   periodMs,
   begin: () => ({ busy: new Map(), restsUntil: null }),
   step(state, { busy: before, restsUntil }) {

@@ -15,6 +15,11 @@ export const dilu: PlacementPolicy = {
   name: 'dilu',
   summary:
     'the fullest GPU within sums of requests and limits, beside the partners of its function (Dilu)',
+  about:
+    'For sessions with requests and limits, as inference beside training: limits on one GPU ' +
+    'may add up to gamma, 150 percent unless said otherwise. Instances of one function ' +
+    '(tenant and name) get like neighbours, so that none lags behind the others. A session ' +
+    'without a limit counts as 100 percent: give limits.',
   boundsLimits: true,
   seesFull: true,
   place(state, request, parameters) {

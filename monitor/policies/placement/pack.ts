@@ -5,6 +5,11 @@ import { candidates, choose, lessAvailable } from './candidates.js';
 export const pack: PlacementPolicy = {
   name: 'pack',
   summary: 'the GPU of whose time the most is promised; of equals the one with least memory left',
+  about:
+    'For sessions with promised shares (--share): it fills one GPU up to omega before it ' +
+    'begins the next, so that some stay empty, for programs that want a whole one or to be ' +
+    'switched off. Sessions share a GPU while others are empty. Where nothing is promised it ' +
+    'goes by memory alone, as best-fit does.',
   place: (state, request, parameters) =>
     choose(
       candidates(state, request, parameters),

@@ -5,6 +5,9 @@ import { candidates, choose, moreAvailable } from './candidates.js';
 export const spread: PlacementPolicy = {
   name: 'spread',
   summary: 'the GPU of whose time the least is promised; of equals the one with most memory left',
+  about:
+    'For sessions with promised shares (--share), whose GPUs are to be evenly loaded. Where ' +
+    'nothing is promised it goes by memory alone, as worst-fit does.',
   place: (state, request, parameters) =>
     choose(
       candidates(state, request, parameters),

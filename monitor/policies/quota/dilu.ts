@@ -71,6 +71,10 @@ export function dilu(
       version === 'paper'
         ? 'thread blocks per 5 ms, states by slowdown of latency-strict sessions (Dilu, as printed)'
         : 'the same with the faults of the printed algorithm corrected (Dilu)',
+    about:
+      'To compare with the paper. Latency-strict sessions come before all others: while one is ' +
+      'slowed down, others may fall below what they were promised. A long block counts like a short ' +
+      'one. It wants to know how many blocks the GPU runs in 5 ms when it is full (--max-blocks).',
     unit: 'blocks',
     periodMs: constants.periodMs,
     start: () => ({ state: 'NONE', owners: new Map(), step: 0, tasks: new Map() }),

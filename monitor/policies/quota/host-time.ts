@@ -35,6 +35,10 @@ export function hostTime({
     name: 'host-time',
     summary:
       'quota tokens for launching in wall time, whatever the kernels take (HAS-GPU, to compare)',
+    about:
+      'To compare with the paper. Sessions launch at the same time as long as their parts of the SMs ' +
+      '(`sm` in --functions) add up to no more than all. What kernels take is not measured, so that ' +
+      'long ones get more than their share.',
     unit: 'host-time',
     periodMs: 1,
     start: () => ({ quotaTokens: new Map(), limits: new Map() }),

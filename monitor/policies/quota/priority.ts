@@ -10,6 +10,9 @@ export const priority = (parameters?: Pick<QuotaParameters, 'windowMs'>) =>
       name: 'priority',
       summary:
         'requests are kept, then latency-strict sessions come first and best-effort ones fill',
+      about:
+        'As device-time, for people or requests beside batch work. Give what must not starve a promise: ' +
+        'a best-effort session without one has only what latency-strict ones leave.',
       rank: strictFirst,
     },
     parameters,

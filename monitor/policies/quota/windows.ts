@@ -65,17 +65,19 @@ export interface WindowsMemory {
 export interface WindowsOptions {
   name: string;
   summary: string;
+  about: string;
   rank: Ranking;
 }
 
 export function windows(
-  { name, summary, rank }: WindowsOptions,
+  { name, summary, about, rank }: WindowsOptions,
   { windowMs }: Pick<QuotaParameters, 'windowMs'> = usualQuotaParameters,
 ): QuotaPolicy<WindowsMemory> {
   const windowNs = windowMs * 1e6;
   return {
     name,
     summary,
+    about,
     unit: 'device-time',
     periodMs,
     start: () => ({

@@ -201,6 +201,13 @@ const table = {
       'See OUTBOARD_TOKEN and OUTBOARD_TOKEN_FILE; a new access token comes from `outboard tenant rotate` on the server.',
     result: 'CUDA_ERROR_NOT_PERMITTED',
   },
+  OB_TOKEN_OPERATORS: {
+    sentence:
+      'the token that the program brings is that of the operator %s, and programs bring one of a tenant',
+    remedy:
+      'It is for commands, as `outboard status --token-file FILE`. Set OUTBOARD_TOKEN or OUTBOARD_TOKEN_FILE to the access token of `outboard tenant add NAME`, without --operator.',
+    result: 'CUDA_ERROR_NOT_PERMITTED',
+  },
   OB_TOKEN_EXPIRED: {
     sentence: 'the access token of tenant %s expired at %s',
     remedy: 'Get a new one, from `outboard tenant rotate` on the server.',
@@ -229,7 +236,7 @@ const table = {
   },
   OB_TENANT_SESSIONS: {
     sentence:
-      'tenant %s may have %s sessions, one for each GPU of a program; %s run and wait already, and this would be %s more',
+      'tenant %s may have %s, one for each GPU of a program; %s run and wait already, and this would be %s more',
     remedy: 'Wait until one ends, or ask the operator for more.',
     result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
   },

@@ -85,13 +85,28 @@ function ofGpu(client: ApiClient, gpu: number, move: boolean): Way {
     look: () => client.gpuDrained('GET', gpu),
     sentences(now) {
       if (!now.draining) return [`GPU ${gpu} takes new sessions`];
-      const staying = 'staying' in now ? now.staying : [];
+      const staying = stayingOf(now);
       return [
-        `GPU ${gpu} takes no new sessions; ${stillRun(now.sessions)} there`,
+        `GPU ${gpu} takes no new sessions; ${stillRun(now.sessions)} there${whatNext(now)}`,
         ...staying.map(({ session, why }) => `session ${session} is waited for: ${clean(why)}`),
       ];
     },
   };
+}
+
+function stayingOf(now: Now): GpuDrainView['staying'] {
+  return 'staying' in now ? now.staying : [];
+}
+
+/** What happens to those of a GPU that are not named one by one, where they are to be moved. */
+function whatNext(now: Now): string {
+  const staying = stayingOf(now).length;
+  const others = now.sessions - staying;
+  if (now.draining !== 'moves' || others <= 0) return '';
+  if (staying > 0) return `; ${others} of them ${others === 1 ? 'is' : 'are'} being moved`;
+  return others === 1
+    ? ', and is being moved to another GPU'
+    : ', and are being moved to other GPUs, one at a time';
 }
 
 function stillRun(sessions: number): string {

@@ -7,6 +7,7 @@ import {
   queuePolicies,
   quotaPolicies,
 } from '../../policies/index.js';
+import { drain } from '../../policies/migration/drain.js';
 import { command, exitCodes } from '../cli/command.js';
 import { type Column, print, printJson, table } from '../cli/table.js';
 import { didYouMean } from '../options/nearest.js';
@@ -44,8 +45,9 @@ export const policies = command({
 a session is placed on, whose turn it is, who may join whom, which sessions are moved, and how GPU time is shared. PERIOD is how often shares are decided anew.
 Those that are simulated decide for a whole cluster, and nobody but a simulation does as they say.
 
-\`outboard policies NAME\` explains the policies of that name: what it has from which paper, its
-parameters, and without what others it makes no sense.`,
+\`outboard policies NAME\` explains the policies of that name: what one that runs live is good for and how it
+is chosen; of one that is simulated what it has from which paper, its parameters, and without what others it makes no
+sense.`,
   takes: { least: 0, most: 1, what: 'nothing, or the name of a policy' },
   options: {
     json: yesNo('OUTBOARD_JSON', 'write JSON, whose form is stable, for programs'),
@@ -93,25 +95,50 @@ function rows(): Row[] {
   return [...placement, ...queue, ...admission, ...migration, ...quota, ...simulated];
 }
 
+const live: Partial<Record<Row['kind'], ReadonlyMap<string, { about?: string }>>> = {
+  placement: placementPolicies,
+  queue: queuePolicies,
+  admission: admissionPolicies,
+  migration: migrationPolicies,
+  quota: quotaPolicies,
+};
+
+/** How a server is told to go by a policy of that kind. */
+const chosenBy: Partial<Record<Row['kind'], string>> = {
+  placement: '--placement',
+  queue: '--queue-policy',
+  admission: '--admission',
+  migration: '--migration',
+  quota: '--quota',
+};
+
 interface Origin {
-  /** Null: of a server's own policies README.md of the folder tells. */
+  /** What it is good for; null: of a cluster's policies, whose papers tell. */
+  about: string | null;
+  /** What tells a server to go by it; null: nothing does. */
+  option: string | null;
+  /** Of a cluster's policies. */
   source: Source | null;
   parameters: Readonly<Record<string, Parameter>>;
   needs: AnyClusterPolicy['needs'];
 }
 
 function origin({ name, kind, runs }: Row): Origin {
-  const found =
-    runs === 'simulated'
-      ? clusterPolicies.find((policy) => policy.kind === kind && policy.name === name)
-      : undefined;
+  if (runs === 'live') {
+    const about = live[kind]?.get(name)?.about ?? null;
+    const option = name === drain.name ? null : `${chosenBy[kind]} ${name}`;
+    return { about, option, source: null, parameters: {}, needs: {} };
+  }
+  const found = clusterPolicies.find((policy) => policy.kind === kind && policy.name === name);
   const { source = null, parameters = {}, needs = {} } = found ?? {};
-  return { source, parameters, needs };
+  return { about: null, option: null, source, parameters, needs };
 }
 
 function explain(row: Row & Origin): string[] {
-  const { name, kind, runs, summary, source, parameters, needs = {} } = row;
+  const { name, kind, runs, summary, about, option, source, parameters, needs = {} } = row;
   const lines = [`${kind} ${name} (${runs}): ${summary}`];
+  if (about) lines.push(`  ${about}`);
+  if (option) lines.push(`  chosen with: outboard serve ${option}`);
   if (source) lines.push(`  from ${source.paper}, ${source.section}`);
   for (const [other, names] of Object.entries(needs)) {
     lines.push(`  needs ${other} ${names.join(' or ')}`);

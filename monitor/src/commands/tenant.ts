@@ -214,6 +214,7 @@ const actions: Record<
     await withAccessTokenFile(values['token-file'], async () => {
       tell(await added(who, values), who, values);
     });
+    warnOfPast(values, `${who} is not admitted`);
   },
   async set(name, values) {
     const who = required(name, 'set');
@@ -222,6 +223,7 @@ const actions: Record<
     const all = Object.entries({ ...rest, ...limits });
     if (all.length === 0) throw new UsageError('set what? Name it with an option, as --share 50');
     await change(values.tenants, who, changes);
+    warnOfPast(values, `${who} is not admitted`);
     if (values.json) return print(JSON.stringify({ name: who, set: Object.fromEntries(all) }));
     const said = all.map(([key, value]) => `${key} ${shownChange(key, value)}`).join(', ');
     process.stderr.write(
@@ -236,6 +238,7 @@ const actions: Record<
       const ends = expires === 'none' ? null : expires;
       tell(await rotate(values.tenants, who, until, ends), who, values);
     });
+    warnOfPast(values, `the new access token of ${who} does not hold`);
   },
   async remove(name, values) {
     const who = required(name, 'remove');
@@ -258,6 +261,12 @@ function required(name: string | undefined, action: string): string {
     );
   }
   return name;
+}
+
+/** Such a date is a way to keep somebody out, and a slip far more often. */
+function warnOfPast({ expires }: TenantValues, what: string) {
+  if (expires === null || expires === 'none' || Date.parse(expires) > Date.now()) return;
+  process.stderr.write(`--expires ${expires} is in the past: ${what}.\n`);
 }
 
 function added(name: string, values: TenantValues): Promise<string> {

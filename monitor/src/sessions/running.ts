@@ -385,7 +385,9 @@ export class Running {
 
   #over(session: Session, reason: string, message: string) {
     const { visitor, seconds } = session;
-    this.#waiting.gone.add(visitor, `${reason} after ${seconds.toFixed(3)} seconds: ${message}`);
+    // How a connection went, the message says: not every one was closed.
+    const what = reason === 'closed' ? 'over' : reason;
+    this.#waiting.gone.add(visitor, `${what} after ${seconds.toFixed(3)} seconds: ${message}`);
     this.history.push(session.ended);
     if (this.history.length > historyMax) this.history.shift();
     this.#observer.ended(this.view(session), reason);

@@ -50,23 +50,33 @@ export interface TenantDemand {
  * a certificate: the certificate may be of an agent that many functions use.
  */
 export function identify(
-  { tenants }: TenantsContent,
+  { tenants, operators }: TenantsContent,
   { accessToken, certificate }: Credentials,
   now: number,
 ): Tenant {
   const tenant =
     accessToken === ''
       ? byCertificate(tenants, certificate)
-      : byAccessToken(tenants, accessToken, now);
+      : byAccessToken(tenants, operators, accessToken, now);
   if (tenant.expires !== null && tenant.expires <= now) {
     throw new OutboardError('OB_TENANT_EXPIRED', tenant.name, iso(tenant.expires));
   }
   return tenant;
 }
 
-function byAccessToken(tenants: readonly Tenant[], text: string, now: number): Tenant {
+function byAccessToken(
+  tenants: readonly Tenant[],
+  operators: TenantsContent['operators'],
+  text: string,
+  now: number,
+): Tenant {
   const found = holderOf(text, tenants);
-  if (!found) throw new OutboardError('OB_TOKEN_UNKNOWN');
+  if (!found) {
+    const operator = holderOf(text, operators)?.holder;
+    throw operator
+      ? new OutboardError('OB_TOKEN_OPERATORS', operator.name)
+      : new OutboardError('OB_TOKEN_UNKNOWN');
+  }
   const { holder, accessToken } = found;
   if (accessToken.expires !== null && accessToken.expires <= now) {
     throw new OutboardError('OB_TOKEN_EXPIRED', holder.name, iso(accessToken.expires));
@@ -111,7 +121,8 @@ export function check(
   const { sessions, memory, share } = limits;
   if (sessions !== null && usage.sessions + demand.sessions > sessions) {
     const { sessions: more } = demand;
-    return new OutboardError('OB_TENANT_SESSIONS', name, sessions, usage.sessions, more);
+    const most = sessions === 1 ? '1 session' : `${sessions} sessions`;
+    return new OutboardError('OB_TENANT_SESSIONS', name, most, usage.sessions, more);
   }
   if (memory !== null && usage.memory + demand.memory > memory) {
     const [all, used, more] = [memory, usage.memory, demand.memory].map(formatExactBytes);

@@ -37,6 +37,18 @@ t.test('stdout that takes nothing', async (t) => {
   }
 });
 
+t.test('a policy is explained, wherever it runs', async (t) => {
+  const about = (name: string) => cli(['policies', name]).stdout.split('\n');
+  const [title, good, chosen, ...more] = about('pack');
+  t.match(title, /^placement pack \(live\): the GPU of whose time the most is promised/);
+  t.match(good, /^ {2}For sessions with promised shares .*, so that some stay empty/);
+  t.same([chosen, ...more], ['  chosen with: outboard serve --placement pack', '']);
+  const dilu = about('dilu').join('\n');
+  t.match(dilu, /^placement dilu \(live\)(.|\n)* --placement dilu\n(.|\n)*^placement dilu \(sim/m);
+  t.match(dilu, /\(simulated\).*\n {2}from Dilu, /);
+  t.notMatch(about('drain').join('\n'), /chosen with/, 'it is not: an operator empties a GPU');
+});
+
 t.test('version and help', async (t) => {
   t.match(cli(['version']), { status: 0, stdout: /^outboard \d+\.\d+\.\d+, protocol \d+\n$/ });
   t.same(cli(['--version']), cli(['version']));

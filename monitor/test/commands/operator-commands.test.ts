@@ -241,6 +241,20 @@ t.test('kill, quota and drain act', async (t) => {
       /^GPU 0 takes no new sessions; 1 still runs there\nsession 8 is waited for: it has arrays\P{Cc}*\n$/u,
   });
   t.equal(operations.gpus[0]?.draining, 'moves');
+  const emptied = async () => (await cli(api, ['drain', '--gpu', '0', '--move'])).stdout;
+  operations.leaves.add(8);
+  t.match(await emptied(), /; 1 still runs there, and is being moved to another GPU\n$/);
+  operations.sessions.push(session(9));
+  t.match(
+    await emptied(),
+    /; 2 still run there; 1 of them is being moved\nsession 9 is waited for/,
+  );
+  operations.leaves.add(9);
+  t.match(
+    await emptied(),
+    /; 2 still run there, and are being moved to other GPUs, one at a time\n$/,
+  );
+  operations.sessions.pop();
   t.match(await cli(api, ['drain', '--gpu', '0']), { ...done, stdout: /1 still runs there\n$/ });
   t.equal(operations.gpus[0]?.draining, 'waits');
   const goes = start(['drain', '--gpu', '0', '--wait'], { OUTBOARD_API: api.url });

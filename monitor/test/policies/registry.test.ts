@@ -4,6 +4,13 @@ import { Ledger } from '../../policies/cluster/ledger.js';
 import { parametersOf, policyKinds } from '../../policies/cluster/policy.js';
 import { clusterPolicies, clusterPolicy, combine } from '../../policies/cluster/registry.js';
 import { type ClusterState, contractVersion } from '../../policies/cluster/state.js';
+import {
+  admissionPolicies,
+  migrationPolicies,
+  placementPolicies,
+  queuePolicies,
+  quotaPolicies,
+} from '../../policies/index.js';
 
 for (const policy of clusterPolicies) {
   t.test(`${policy.kind} ${policy.name}: says what it is, and from where`, async (t) => {
@@ -39,6 +46,14 @@ for (const policy of clusterPolicies) {
     t.same(policy.decide(input), policy.decide(input));
   });
 }
+
+t.test('what a server runs says what it is good for', async (t) => {
+  const live = [
+    ...[placementPolicies, queuePolicies, admissionPolicies, migrationPolicies, quotaPolicies],
+  ].flatMap((policies) => [...policies.values()]);
+  t.ok(live.length > 15);
+  for (const { name, about = '' } of live) t.match(about, /^[A-Z][^\n]{40,400}\.$/, name);
+});
 
 t.test('of one kind no two have one name', async (t) => {
   const names = clusterPolicies.map(({ kind, name }) => `${kind} ${name}`);

@@ -73,7 +73,7 @@ t.test('each decision has its reasons, from admission to the end', async (t) => 
   await serving.logged({ session: 1, msg: /session ends/ });
   const ended = await why(serving, 1);
   t.match(ended, { state: 'ended', now: [] });
-  t.match(texts(ended.decisions).at(-1), /^end: closed after \d+\.\d{3} seconds: /);
+  t.match(texts(ended.decisions).at(-1), /^end: over after \d+\.\d{3} seconds: /);
   t.match(texts((await why(serving, 3)).decisions), [
     /^admission: /,
     /^queue: /,
@@ -97,7 +97,12 @@ t.test('each decision has its reasons, from admission to the end', async (t) => 
   const unknown = await fetch(new URL('/v1/sessions/99/why', serving.http));
   t.equal(unknown.status, 404);
   t.match(await unknown.json(), { code: 'OB_NO_DECISIONS', message: /99/ });
-  await second.leave();
+  second.socket.resetAndDestroy();
+  await serving.logged({ session: 2, msg: /session ends/ });
+  t.match(
+    texts((await why(serving, 2)).decisions).at(-1),
+    /^end: over after \d+\.\d{3} seconds: the guest's connection was reset: /,
+  );
   await third.leave();
 });
 

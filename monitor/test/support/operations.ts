@@ -136,6 +136,8 @@ const isOf =
 export class MemoryOperations implements Operations {
   gpus: GpuView[] = [gpu(0), gpu(1)];
   sessions: SessionView[] = [session(1)];
+  /** Those that do not stay on a GPU that is emptied. */
+  readonly leaves = new Set<number>();
   queue: QueueView[] = [waiting(2, 1)];
   tenants: TenantView[] = [tenant('acme')];
   draining = false;
@@ -259,7 +261,8 @@ export class MemoryOperations implements Operations {
     const { draining } = this.#gpu(gpu);
     const there = this.sessions.filter((one) => one.gpu === gpu);
     const why = 'it has arrays\u001b[2J';
-    const staying = draining === 'moves' ? there.map(({ id }) => ({ session: id, why })) : [];
+    const stays = there.filter(({ id }) => draining === 'moves' && !this.leaves.has(id));
+    const staying = stays.map(({ id }) => ({ session: id, why }));
     return { gpu, draining, sessions: there.length, staying };
   }
 

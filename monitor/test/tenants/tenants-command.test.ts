@@ -195,6 +195,22 @@ t.test('rotate: old and new hold for a while', async (t) => {
   t.ok(last.slice(1).every(({ expires }) => expires !== null && expires <= Date.now()));
 });
 
+t.test('a date that has passed is said to have', async (t) => {
+  const { run } = onFile(t, commented);
+  const past = ['--expires', '2001-01-01'];
+  const warning = (what: string) =>
+    new RegExp(`^--expires 2001-01-01 is in the past: ${what}\\.$`, 'm');
+  t.match(run('set', 'vision', ...past).stderr, warning('vision is not admitted'));
+  t.match(run('add', 'late', ...past).stderr, warning('late is not admitted'));
+  t.match(run('add', 'ann', '--operator', 'act', ...past).stderr, warning('ann is not admitted'));
+  const rotated = run('rotate', 'speech', '--json', ...past);
+  t.match(rotated.stderr, warning('the new access token of speech does not hold'));
+  t.match(JSON.parse(rotated.stdout), { name: 'speech' }, 'and stdout is for programs');
+  for (const fine of [[], ['--expires', 'none'], ['--expires', '2400-01-01']]) {
+    t.notMatch(run('set', 'vision', '--share', '10', ...fine).stderr, /in the past/);
+  }
+});
+
 t.test('list', async (t) => {
   const { good } = onFile(t, commented);
   t.equal(

@@ -181,7 +181,8 @@ t.test('tokens', async (t) => {
     codeOf(() => who('')),
     'OB_TOKEN_MISSING',
   );
-  for (const token of ['x', 'New', 'new ', 'ann', hashAccessToken('new'), 'x'.repeat(4095)]) {
+  t.throws(() => who('ann'), { code: 'OB_TOKEN_OPERATORS', message: /of the operator ann,/ });
+  for (const token of ['x', 'New', 'new ', 'Ann', hashAccessToken('new'), 'x'.repeat(4095)]) {
     t.equal(
       codeOf(() => who(token)),
       'OB_TOKEN_UNKNOWN',
@@ -246,6 +247,11 @@ t.test('limits', async (t) => {
     message:
       'tenant vision may have 2 sessions, one for each GPU of a program; 1 run and wait already, and this would be 2 more',
   });
+  const one = { ...vision, limits: { ...vision.limits, sessions: 1 } };
+  t.match(
+    check(one, usage, demand)?.message,
+    /^tenant vision may have 1 session, one for each GPU/,
+  );
   t.match(check(vision, usage, { ...demand, memory: (2n << 30n) + 1n }), {
     code: 'OB_TENANT_MEMORY',
     result: 2,
