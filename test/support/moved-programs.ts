@@ -41,7 +41,7 @@ export function refusalNames(message: string): string[] {
 
 /** It may be asked for as soon as the session has begun, and until it ends. */
 export const tooEarlyOrLate =
-  /it has not begun yet|it ends|it has ended|the session ends|resets its context|There is no session|is being moved already/;
+  /it has not begun yet|it ends|it has ended|the session ends|resets its context|there is no session|is being moved already/;
 
 /**
  * Runs something and moves all sessions that there are after every so many commands of one: nothing is passed on until

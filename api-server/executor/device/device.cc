@@ -212,7 +212,7 @@ Device::Device(const Driver &driver, int ordinal) : driver_(driver), ordinal_(or
   granularity_ = find_granularity();
   peers_ = find_peers();
   stream_operations_ = measure_stream_operations(driver_, [this] { bind(); });
-  scrubber_ = std::make_unique<Scrubber>(driver_, scrubber_stream_);
+  scrubber_ = std::make_unique<Scrubber>(driver_, scrubber_stream_, ordinal_, granularity_);
   for (int limit = 0; limit < CU_LIMIT_MAX; limit++) {
     size_t value = 0;
     const CUresult result = driver_.cuCtxGetLimit(&value, static_cast<CUlimit>(limit));

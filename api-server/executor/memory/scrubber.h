@@ -12,7 +12,13 @@ namespace outboard {
 
 class Scrubber {
  public:
-  Scrubber(const Driver &driver, CUstream stream) : driver_(driver), stream_(stream) {}
+  // `granule`: in which the device of that ordinal gives memory.
+  Scrubber(const Driver &driver, CUstream stream, int ordinal, uint64_t granule)
+      : driver_(driver),
+        stream_(stream),
+        ordinal_(ordinal),
+        size_((kZeros + granule - 1) / granule * granule),
+        granule_(granule) {}
 
   // Writes zeros to `size` bytes.
   CUresult zero(uint64_t address, uint64_t size) {
@@ -22,13 +28,21 @@ class Scrubber {
   CUresult write(uint64_t address, uint32_t word) {
     return driver_.work.calls_.cuMemsetD32Async(address, word, 1, stream_);
   }
-  // Makes the zeros that arrays are overwritten with. To be called before the first of those.
+  // Makes the zeros that arrays are overwritten with. To be called before the first of those. They
+  // are no allocation: those lie among the variables of modules, which a session that moves needs
+  // to have at the same addresses in a process that has had no arrays.
   CUresult prepare() {
     std::lock_guard lock(mutex_);
     if (zeros_) return CUDA_SUCCESS;
-    CUresult result = driver_.cuMemAlloc_v2(&zeros_, kZeros);
-    if (result == CUDA_SUCCESS) result = zero(zeros_, kZeros);
-    return result;
+    CUdeviceptr address = 0;
+    CUresult result = driver_.cuMemAddressReserve(&address, size_, granule_, 0, 0);
+    if (result != CUDA_SUCCESS) return result;
+    if ((result = place(address)) != CUDA_SUCCESS) {
+      driver_.cuMemAddressFree(address, size_);
+      return result;
+    }
+    zeros_ = address;
+    return zero(zeros_, kZeros);
   }
   // Writes zeros to an array of `slices` slices, which have `rows` rows of `row` bytes each.
   CUresult zero(CUarray array, uint64_t row, uint64_t rows, uint64_t slices) {
@@ -67,17 +81,38 @@ class Scrubber {
   CUresult wait() { return driver_.cuStreamSynchronize(stream_); }
   // Gives back what this has on the device. Nothing may be called after it.
   void release() {
-    if (zeros_) driver_.cuMemFree_v2(zeros_);
+    if (!zeros_) return;
+    driver_.cuMemUnmap(zeros_, size_);
+    driver_.cuMemAddressFree(zeros_, size_);
     zeros_ = 0;
   }
   // Returns CUDA_SUCCESS when all that was queued is done, CUDA_ERROR_NOT_READY when it is not.
   CUresult done() { return driver_.cuStreamQuery(stream_); }
 
  private:
-  const Driver &driver_;
-  const CUstream stream_;
+  // Memory at those addresses, which goes when it is unmapped.
+  CUresult place(CUdeviceptr address) {
+    CUmemAllocationProp prop{};
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {ordinal_}};
+    const CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle memory = 0;
+    CUresult result = driver_.cuMemCreate(&memory, size_, &prop, 0);
+    if (result != CUDA_SUCCESS) return result;
+    result = driver_.cuMemMap(address, size_, 0, memory, 0);
+    driver_.cuMemRelease(memory);
+    if (result != CUDA_SUCCESS) return result;
+    result = driver_.cuMemSetAccess(address, size_, &access, 1);
+    if (result != CUDA_SUCCESS) driver_.cuMemUnmap(address, size_);
+    return result;
+  }
 
   static constexpr uint64_t kZeros = 2 << 20;
+  const Driver &driver_;
+  const CUstream stream_;
+  const int ordinal_;
+  const uint64_t size_, granule_;
+
   std::mutex mutex_;
   CUdeviceptr zeros_ = 0;
 };

@@ -70,6 +70,34 @@ t.test('between all steps of a program', { skip: noPrograms }, async (t) => {
   t.same(freed, [0, 0], 'nothing stays reserved');
 });
 
+t.test('from a process that has had arrays, to a new one', { skip: noPrograms }, async (t) => {
+  const { server, operator } = await startTwoGpus(t, ['--servers-per-gpu', '1']);
+  // So both are of the other GPU's process.
+  await operator.ask('PUT', '/v1/gpus/0/drain', { move: false });
+  const before = await remoted(testProgram('array-copies'), server.address);
+  t.equal(before.code, 0, before.stderr);
+  await operator.rested();
+  const here = await natively(words);
+  const steps = new Steps(
+    startRemoted(testProgram('moved-steps'), server.address, { writes: true }),
+  );
+  const { id, gpu, slotPid } = await operator.session();
+  const { gpus } = await operator.state();
+  const { slots } = gpus[gpu ?? 0] ?? { slots: [] };
+  t.same(
+    slots.map(({ pid, served }) => [pid, served]),
+    [[slotPid, 2]],
+    'it serves its second session',
+  );
+  await operator.ask('DELETE', '/v1/gpus/0/drain');
+  for (const word of words) await steps.say(word);
+  const answer = await operator.moveSoon(id, {});
+  t.ok(hasMoved(answer), JSON.stringify(answer));
+  const there = await steps.end();
+  t.same(said(there), said(here), there.stderr);
+  await operator.rested();
+});
+
 /** Of each of them; at night they move until their end. */
 const most = process.env['NIGHTLY'] ? Number.POSITIVE_INFINITY : 4;
 
