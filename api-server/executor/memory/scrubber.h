@@ -44,6 +44,8 @@ class Scrubber {
     zeros_ = address;
     return zero(zeros_, kZeros);
   }
+  // Whether they are there.
+  bool has_zeros() const { return zeros_ != 0; }
   // Writes zeros to an array of `slices` slices, which have `rows` rows of `row` bytes each.
   CUresult zero(CUarray array, uint64_t row, uint64_t rows, uint64_t slices) {
     const uint64_t width = std::min(row, kZeros);
