@@ -1,12 +1,13 @@
 // All programs say what they say natively while they move between GPUs, or between processes on one, after every so
 // many of their commands. What hinders some of them stands in test/programs/hindered.tsv. At night all of them; else a
 // few. OUTBOARD_TEST_MOVES says how often each moves.
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { allPrograms, wantedPrograms } from '../../support/all-programs.js';
 import { seeded } from '../../support/cutting-proxy.js';
 import { countCommands, hinderedPrograms, movedAfterEvery } from '../../support/moved-programs.js';
 import { startTwoGpus } from '../../support/moving.js';
-import { noPrograms } from '../../support/paths.js';
+import { noPrograms, root } from '../../support/paths.js';
 import { native, type Outcome, remoted } from '../../support/program.js';
 
 /** How often each of them is held, of those with enough commands. */
@@ -26,6 +27,27 @@ t.test('what hinders is of programs that there are', async (t) => {
     [...hinderedPrograms.keys()].filter((name) => !names.includes(name)),
     [],
   );
+});
+
+/** Of what hinders for as long as it is there, the calls that make it (test/costs/calls.tsv says who makes which). */
+const makers: [hindrance: string, calls: RegExp][] = [
+  ['graphs', /^cuGraphInstantiate/],
+  ['arrays', /^cu(Mipmapped)?Array(3D)?Create/],
+  ['textures', /^cu(Tex|Surf)ObjectCreate/],
+  ['texture-references', /^cuModuleGet(Tex|Surf)Ref/],
+  ['links', /^cuLinkCreate/],
+];
+
+t.test('what a program has at times is known to hinder it', async (t) => {
+  const lines = readFileSync(`${root}/test/costs/calls.tsv`, 'utf8').split('\n');
+  const unknown = lines.flatMap((line) => {
+    const [call = '', programs = ''] = line.split('\t');
+    const [hindrance] = makers.find(([, calls]) => calls.test(call)) ?? [];
+    if (!hindrance) return [];
+    const names = programs.split(' ').filter((name) => !together.includes(name));
+    return names.filter((name) => !hinderedPrograms.get(name)?.includes(hindrance));
+  });
+  t.same(unknown, []);
 });
 
 t.test('after every so many commands', { skip: noPrograms }, async (t) => {
