@@ -315,6 +315,19 @@ void tell_away(Napi::Env env, Napi::Function on_away, std::optional<Away> *away)
   on_away.Call({told});
 }
 
+// Of a connection by TLS; null: it is none.
+std::optional<outboard::SessionOptions::Tls> to_tls(const Napi::Value &given) {
+  const auto tls = to_optional(given, "tls", to_object);
+  if (!tls) return std::nullopt;
+  const auto part = [&](const char *name) {
+    const Napi::Value value = tls->Get(name);
+    if (!value.IsTypedArray()) throw Error("OB_INTERNAL", "tls must have Uint8Arrays");
+    const auto all = value.As<Napi::Uint8Array>();
+    return std::vector<uint8_t>(all.Data(), all.Data() + all.ByteLength());
+  };
+  return outboard::SessionOptions::Tls{part("state"), part("unopened")};
+}
+
 Napi::Value start_session(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&] {
@@ -341,15 +354,7 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     };
     options.learnt = to_bytes("learnt");
     options.leftover = to_bytes("leftover");
-    if (const auto tls = to_optional(given.Get("tls"), "tls", to_object)) {
-      const auto part = [&](const char *name) {
-        const Napi::Value value = tls->Get(name);
-        if (!value.IsTypedArray()) throw Error("OB_INTERNAL", "tls must have Uint8Arrays");
-        const auto all = value.As<Napi::Uint8Array>();
-        return std::vector<uint8_t>(all.Data(), all.Data() + all.ByteLength());
-      };
-      options.tls = {part("state"), part("unopened")};
-    }
+    options.tls = to_tls(given.Get("tls"));
     if (const auto most = to_optional(given.Get("mostKernel"), "mostKernel", to_object)) {
       options.most_kernel = std::chrono::seconds(to_int(most->Get("seconds"), "seconds"));
       options.kernel_sentence = to_text(most->Get("sentence"), "sentence");
@@ -440,7 +445,8 @@ Napi::Value resume_session(const Napi::CallbackInfo &info) {
     const int fd = to_int(info[1], "fd");
     const uint64_t received = to_u64(info[2], "received");
     const auto epoch = static_cast<uint32_t>(to_u64(info[3], "epoch"));
-    const bool taken = held->session && held->session->resume(fd, received, epoch);
+    const auto tls = to_tls(info[4]);
+    const bool taken = held->session && held->session->resume(fd, received, epoch, tls);
     return Napi::Boolean::New(info.Env(), taken);
   });
 }

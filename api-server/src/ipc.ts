@@ -103,6 +103,8 @@ export interface SessionResume {
   epoch: number;
   /** Bytes that the guest has of those sent to it. */
   received: bigint;
+  /** As in the offer. */
+  tls: SessionOffer['tls'];
 }
 
 /** The offer of a session that is nobody's and may have nothing. Who cares for a part of it changes that. */

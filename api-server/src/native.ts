@@ -300,7 +300,13 @@ export interface Native {
   startSession(device: DeviceHandle, options: SessionOptions): SessionHandle;
   /** Hands in another connection of its guest, after a cut, that has `received` bytes; it is the
    * executor's where this returns true. */
-  resumeSession(session: SessionHandle, fd: number, received: bigint, epoch: bigint): boolean;
+  resumeSession(
+    session: SessionHandle,
+    fd: number,
+    received: bigint,
+    epoch: bigint,
+    tls: SessionOptions['tls'],
+  ): boolean;
   /** Ends the session from the server's side: the guest is told why. onEnd follows. */
   stopSession(session: SessionHandle, message: string): void;
   /** Moves the session to another process: `link` leads to a session there that arrives; the caller closes it.

@@ -281,9 +281,13 @@ export class SlotSession {
   }
 
   /** The guest is back, on another connection, which is the executor's where this returns true. */
-  resume({ session, epoch, received }: SessionResume, fd: number): boolean {
+  resume({ session, epoch, received, tls }: SessionResume, fd: number): boolean {
     if (!this.#running || session !== this.#offer.session) return false;
-    return this.#native.resumeSession(this.#running, fd, received, BigInt(epoch));
+    try {
+      return this.#native.resumeSession(this.#running, fd, received, BigInt(epoch), tls);
+    } finally {
+      tls?.state.fill(0);
+    }
   }
 
   /** Ends a running session and returns true: `onEnd` follows. False when none is running. */

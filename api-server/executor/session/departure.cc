@@ -396,7 +396,7 @@ bool Departure::region() {
 // Of a connection by TLS. From here on nothing is sent to the guest, or both processes would use
 // the same keys: all work has ended, and its leader is parked.
 bool Departure::keys() {
-  if (!s_.records_) return true;
+  if (!s_.records_ || s_.answers_.stream().cut) return true;
   std::vector<uint8_t> bytes;
   if (!s_.records_->save(&bytes)) return refuse("the guest has ended TLS");
   const std::span<const uint8_t> unopened = s_.records_->unopened();

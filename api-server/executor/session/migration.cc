@@ -109,7 +109,7 @@ bool Arrival::take_stream(std::span<const uint8_t> bytes, int descriptor) {
 }
 
 bool Arrival::stream_is_whole() const {
-  if (!stream || !tls.empty()) return false;
+  if (!stream) return false;
   const uint64_t begin = stream->sent - std::min<uint64_t>(stream->sent, KEPT_BYTES);
   return sent.kept.sent == stream->sent && kept_from <= begin && stream->cut_at <= stream->sent &&
          stream->received >= unread.size();

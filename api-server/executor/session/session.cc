@@ -96,8 +96,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       fd_(fd),
       wake_fd_(wake_fd),
       trace_(Trace::open(options.trace, id_)),
-      reconnection_(fd, options.tls ? std::chrono::milliseconds(0) : options.grace,
-                    !options.arrives),
+      reconnection_(fd, options.grace, !options.arrives),
       records_(options.tls ? std::make_unique<Records>(options.tls->state, options.tls->unopened)
                            : nullptr),
       receiver_(fd, options.leftover, *counters_, reconnection_, records_.get()),
@@ -164,6 +163,10 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
     tell_away();
     wake_reaper();
   });
+  reconnection_.on_records([this](std::unique_ptr<Records> records) {
+    receiver_.use(records.get());
+    records_ = std::move(records);
+  });
   reconnection_.on_silence([this] { wake_reaper(); });
   if (program_.group) hinder(Hindrance::kSeveralGpus);
   if (trace_) hinder(Hindrance::kRecording);
@@ -189,14 +192,16 @@ GateOptions Session::limited(GateOptions gate, const SessionOptions &options) {
   return gate;
 }
 
-bool Session::resume(int fd, uint64_t received, uint32_t epoch) {
+bool Session::resume(int fd, uint64_t received, uint32_t epoch,
+                     const std::optional<SessionOptions::Tls> &tls) {
   prepare_socket(fd);
   {
     // Whoever it came from may know that it is here before it is done.
     std::unique_lock lock(end_mutex_);
     over_.wait(lock, [this] { return !arriving_; });
   }
-  return reconnection_.offer(fd, received, epoch);
+  return reconnection_.offer(fd, received, epoch,
+                             tls ? std::make_unique<Records>(tls->state, tls->unopened) : nullptr);
 }
 
 Session::~Session() {

@@ -75,7 +75,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void stop(const std::string &message);
   // Hands in another connection of the guest, in place of one that was cut (Reconnection::offer).
   // Any thread.
-  bool resume(int fd, uint64_t received, uint32_t epoch);
+  bool resume(int fd, uint64_t received, uint32_t epoch,
+              const std::optional<SessionOptions::Tls> &tls = {});
   // The guest will not come back. The leader's.
   void goodbye();
   const std::shared_ptr<Counters> &counters() const { return counters_; }

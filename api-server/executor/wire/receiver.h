@@ -79,6 +79,8 @@ class Receiver {
   // after all, if resume() is true then. -1: there is never more.
   int offered_fd() const { return reconnection_.resumes() ? reconnection_.offered_fd() : -1; }
   bool resume() { return reconnection_.take(received_); }
+  // From now on the connection, another one, is by TLS or, where null, not.
+  void use(Records *records) { records_ = records; }
 
   // Receives the next `length` bytes into `to`, and consumes `padded` bytes, for which `to` has
   // room. False when the connection has ended.

@@ -35,13 +35,14 @@ static void tell(int event) {
   }
 }
 
-bool Reconnection::offer(int fd, uint64_t received, uint32_t epoch) {
+bool Reconnection::offer(int fd, uint64_t received, uint32_t epoch,
+                         std::unique_ptr<Records> records) {
   std::lock_guard lock(mutex_);
   if (!resumes() || given_up_.load() || epoch <= epoch_) return false;
   epoch_ = epoch;
   // The one before was never read from: its guest has given it up.
   if (offered_) close(offered_->fd);
-  offered_ = {fd, received};
+  offered_ = Offered{fd, received, std::move(records)};
   // Whoever reads sees its end, behind all that has come.
   shutdown(fd_, SHUT_RDWR);
   tell(event_);
@@ -79,11 +80,13 @@ std::optional<Reconnection::Offered> Reconnection::next() {
 }
 
 bool Reconnection::take(uint64_t received) {
-  const std::optional<Offered> offered = next();
+  std::optional<Offered> offered = next();
   if (!offered) return false;
-  const bool taken = restart_(offered->fd, offered->received, resumed_answer(received));
+  const bool taken =
+      restart_(offered->fd, offered->received, resumed_answer(received), offered->records.get());
   close(offered->fd);
   if (!taken) return false;
+  if (use_) use_(std::move(offered->records));
   silent_.store(false);
   resumptions_.fetch_add(1);
   if (resumed_) resumed_();

@@ -14,8 +14,11 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
+
+#include "wire/records.h"
 
 namespace outboard {
 
@@ -34,9 +37,10 @@ class Reconnection {
   std::chrono::milliseconds grace() const { return grace_; }
 
   // Hands a new connection in, which is this one's from now on. `received`: how many bytes the
-  // guest has of those sent to it. False, and `fd` is still the caller's: `epoch` is not newer than
-  // that of another, or the session is over. The old connection ends with it. Any thread.
-  bool offer(int fd, uint64_t received, uint32_t epoch);
+  // guest has of those sent to it; `records`: of one by TLS. False, and `fd` is still the caller's:
+  // `epoch` is not newer than that of another, or the session is over. The old connection ends with
+  // it. Any thread.
+  bool offer(int fd, uint64_t received, uint32_t epoch, std::unique_ptr<Records> records = nullptr);
 
   // For whoever reads, when the connection has ended with `error`: waits for another one and takes
   // it. True when there is one, and reading goes on where it was. `received`: bytes received so
@@ -66,8 +70,12 @@ class Reconnection {
   // Has the sender begin on a new connection: with the answer, then with what the guest has not
   // received. Called by whoever takes it, who closes `fd`. False: it cannot.
   using Answer = std::array<uint8_t, 27>;
-  using Restart = std::function<bool(int fd, uint64_t received, const Answer &answer)>;
+  using Restart =
+      std::function<bool(int fd, uint64_t received, const Answer &answer, Records *records)>;
   void on_restart(Restart restart) { restart_ = std::move(restart); }
+  // Has whoever reads use the records of the connection that was taken, or none; the sender does
+  // already. Called by whoever takes it.
+  void on_records(std::function<void(std::unique_ptr<Records>)> use) { use_ = std::move(use); }
   // Told when a connection was taken.
   void on_resumed(std::function<void()> resumed) { resumed_ = std::move(resumed); }
   // Told when the connection has ended by silence, which whoever watches it may have seen before.
@@ -78,6 +86,7 @@ class Reconnection {
   struct Offered {
     int fd;
     uint64_t received;
+    std::unique_ptr<Records> records;
   };
   std::optional<Offered> next();
 
@@ -89,6 +98,7 @@ class Reconnection {
   std::atomic<bool> silent_{false};
   std::atomic<uint64_t> resumptions_{0};
   Restart restart_;
+  std::function<void(std::unique_ptr<Records>)> use_;
   std::function<void()> resumed_;
   std::function<void()> silence_;
 

@@ -19,8 +19,8 @@ Sender::Sender(int fd, Counters &counters, Reconnection &reconnection, Records *
     : fd_(fd), counters_(counters), reconnection_(reconnection), records_(records) {
   wait_shortly();
   reconnection_.on_restart(
-      [this](int fresh, uint64_t received, const Reconnection::Answer &answer) {
-        return restart(fresh, received, answer);
+      [this](int fresh, uint64_t received, const Reconnection::Answer &answer, Records *records) {
+        return restart(fresh, received, answer, records);
       });
   if (reconnection_.resumes() && !kept_begin(&kept_)) throw std::bad_alloc();
 }
@@ -77,12 +77,14 @@ bool Sender::send(iovec *parts, int count, int descriptor, const iovec *spent) {
     await_room(lock);
     if (cut_) return keep_for_later(parts, count);
   }
-  if (records_ ? send_sealed(parts, count, spent) : send_rest(parts, count, descriptor))
-    return true;
+  // Sealing changes what is spent, so all is kept before.
+  const bool sealed = records_ != nullptr;
+  if (sealed && kept_.ring) keep(parts, count, SIZE_MAX);
+  if (sealed ? send_sealed(parts, count, spent) : send_rest(parts, count, descriptor)) return true;
   if (reconnection_.resumes() && !reconnection_.given_up()) {
     cut_ = true;
     cut_at_ = kept_.sent;
-    return keep_for_later(parts, count);
+    return sealed || keep_for_later(parts, count);
   }
   broken_ = true;  // perhaps in the middle of a frame: nothing more can follow
   shutdown(fd_, SHUT_RDWR);
@@ -176,7 +178,17 @@ void Sender::await_room(std::unique_lock<std::mutex> &lock) {
 }
 
 // What was counted before.
+bool Sender::seal_again(const uint8_t *at, size_t size) {
+  iovec part{const_cast<uint8_t *>(at), size}, *parts = &part;
+  for (int count = 1; count > 0;) {
+    const std::span<iovec> sealed = records_->seal(parts, count);
+    if (sealed.empty() || !send_records(sealed)) return false;
+  }
+  return true;
+}
+
 bool Sender::send_again(const uint8_t *at, size_t size) {
+  if (records_) return seal_again(at, size);
   while (size > 0) {
     const ssize_t sent = ::send(fd_, at, size, MSG_NOSIGNAL);
     if (sent >= 0) {
@@ -189,7 +201,8 @@ bool Sender::send_again(const uint8_t *at, size_t size) {
   return true;
 }
 
-bool Sender::restart(int fd, uint64_t received, const Reconnection::Answer &answer) {
+bool Sender::restart(int fd, uint64_t received, const Reconnection::Answer &answer,
+                     Records *records) {
   std::lock_guard lock(mutex_);
   if (broken_ || !kept_reaches(&kept_, received)) {
     reconnection_.give_up();
@@ -203,6 +216,7 @@ bool Sender::restart(int fd, uint64_t received, const Reconnection::Answer &answ
       setsockopt(fd, SOL_SOCKET, option, &limit, size);
   }
   if (dup3(fd, fd_, O_CLOEXEC) < 0) return false;
+  records_ = records;
   silence_ = {};
   if (!cut_) cut_at_ = kept_.sent;
   cut_ = true;

@@ -27,7 +27,7 @@ class Sender {
  public:
   // `reconnection` says what becomes of a connection that is cut, and outlives this. Where a guest
   // may come back, what is sent is kept, and counts as sent while it is away. `records` is of a
-  // connection by TLS, on which no guest comes back; null: it is none.
+  // connection by TLS; null: it is none.
   Sender(int fd, Counters &counters, Reconnection &reconnection, Records *records);
   ~Sender();
   Sender(const Sender &) = delete;
@@ -79,8 +79,9 @@ class Sender {
   void keep(const iovec *parts, int count, size_t size);
   bool keep_for_later(iovec *parts, int count);
   void await_room(std::unique_lock<std::mutex> &lock);
-  bool restart(int fd, uint64_t received, const Reconnection::Answer &answer);
+  bool restart(int fd, uint64_t received, const Reconnection::Answer &answer, Records *records);
   bool send_again(const uint8_t *at, size_t size);
+  bool seal_again(const uint8_t *at, size_t size);
 
   const int fd_;
   const int limit_ms_ = silence_limit_ms();

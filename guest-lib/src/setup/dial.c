@@ -138,7 +138,7 @@ int dial_write(int fd, struct tls *tls, const void *bytes, size_t size, int time
   while (count && !error) {
     _Bool unreadable = 0;
     struct iovec *records;
-    const int sealed = tls_seal(tls, &parts, &count, part.iov_base, &unreadable, &records);
+    const int sealed = tls_seal(tls, &parts, &count, part.iov_base, &unreadable, NULL, &records);
     if (!sealed) error = EPROTO;
     for (int i = 0; i < sealed && !error; i++)
       error = write_plain(fd, records[i].iov_base, records[i].iov_len, deadline);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "abi_descriptor.h"
+#include "kept_bytes.h"
 #include "outboard_tls.h"
 #include "setup/clock.h"
 #include "setup/dial.h"
@@ -323,7 +324,7 @@ static int places(struct tls *tls, size_t record, size_t within, size_t size, st
 }
 
 int tls_seal(struct tls *tls, struct iovec **parts, int *count, const void *ours, _Bool *unreadable,
-             struct iovec **sealed) {
+             struct kept_bytes *kept, struct iovec **sealed) {
   size_t sizes[OUT_RECORDS], record = 0, have = 0;  // of the record
   while (*count && record < OUT_RECORDS) {
     struct iovec *part = *parts, piece = *part, to[OUT_RECORDS];
@@ -345,6 +346,7 @@ int tls_seal(struct tls *tls, struct iovec **parts, int *count, const void *ours
     if (!part->iov_len) ++*parts, --*count;
   }
   if (have) sizes[record++] = have;
+  for (size_t i = 0; kept && i < record; i++) kept_add(kept, content_of(tls, i), sizes[i]);
   // In front of the first header, which it leaves room for.
   uint8_t *const update = content_of(tls, 0) - OUTBOARD_TLS_HEADER - OUTBOARD_TLS_UPDATE;
   const size_t before = outboard_tls_update(tls->connection, update);

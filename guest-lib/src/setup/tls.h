@@ -24,10 +24,12 @@ void tls_close(struct tls *tls);
 
 // Seals what `parts` hold, some bytes at least, in whole records, as much as there is room for, and
 // takes it away from them. What is not readable is sent as zeros, and *unreadable set; what `ours`
-// says is known to be readable. Returns how many pieces are to be sent, and in *sealed these, which
-// stay until the next call; 0: nothing can be sent any more.
+// says is known to be readable. `kept`, unless it is NULL, keeps what was taken. Returns how many
+// pieces are to be sent, and in *sealed these, which stay until the next call; 0: nothing can be
+// sent any more.
+struct kept_bytes;
 int tls_seal(struct tls *tls, struct iovec **parts, int *count, const void *ours, _Bool *unreadable,
-             struct iovec **sealed);
+             struct kept_bytes *kept, struct iovec **sealed);
 
 // As recv; but what has come lies at *at until the caller has told by tls_took how much of it has
 // been used up. -1 with errno EBADMSG: what came is not what the server has sent, which the log

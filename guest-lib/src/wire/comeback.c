@@ -41,10 +41,7 @@ static struct comeback only = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                .changed = PTHREAD_COND_INITIALIZER};
 
 _Bool comeback_possible(const struct session *session, const struct config *config) {
-  int domain = AF_UNIX;
-  socklen_t size = sizeof domain;
-  getsockopt(connection_fd(session), SOL_SOCKET, SO_DOMAIN, &domain, &size);
-  return session == sessions && config->gpus <= 1 && domain != AF_UNIX && !connection_server()->tls;
+  return session == sessions && config->gpus <= 1;
 }
 
 // ---- who sends ---------------------------------------------------------------------------------
@@ -79,6 +76,10 @@ void comeback_keep(struct session *session, const struct iovec *parts, int count
     kept_add(&only.kept, parts->iov_base, part);
     size -= part;
   }
+}
+
+struct kept_bytes *comeback_keeps(struct session *session) {
+  return session->comeback ? &only.kept : NULL;
 }
 
 size_t comeback_kept(struct session *session, uint64_t from, const uint8_t **run) {
@@ -132,7 +133,7 @@ static uint8_t message[WIRE_CONTROL_MAX];
 
 // Says who comes back, and hears how many bytes the server has. 0, or an errno value; ECONNREFUSED:
 // the session is not there any more.
-static int introduce(struct comeback *comeback, int fd, uint64_t *received) {
+static int introduce(struct comeback *comeback, int fd, struct tls *tls, uint64_t *received) {
   control_hello(&hello, &comeback->config);
   hello.resumes = 1;
   hello.has_resume = 1;
@@ -143,14 +144,14 @@ static int introduce(struct comeback *comeback, int fd, uint64_t *received) {
   hello.resume.received = comeback->received;
   const size_t size = control_write_hello(message, &hello);
   const int timeout = (int)comeback->config.connect_timeout_ms;
-  int error = size ? dial_write(fd, NULL, message, size, timeout) : EPROTO;
+  int error = size ? dial_write(fd, tls, message, size, timeout) : EPROTO;
   uint8_t preface[WIRE_PREFACE_BYTES];
   uint32_t length;
   // The server answers once what it has received before is read, which may take as long as a call.
-  if (!error) error = dial_read(fd, NULL, preface, sizeof preface, (int)comeback->seconds * 1000);
+  if (!error) error = dial_read(fd, tls, preface, sizeof preface, (int)comeback->seconds * 1000);
   if (error) return error;
   if (!control_read_preface(connection_server(), preface, &length)) return ECONNREFUSED;
-  error = dial_read(fd, NULL, message, length, timeout);
+  error = dial_read(fd, tls, message, length, timeout);
   if (error) return error;
   if (control_read_answer(preface, message, length, &answer)) return ECONNREFUSED;
   if (answer.which_body == outboard_Answer_refusal_tag) {
@@ -166,17 +167,18 @@ static int introduce(struct comeback *comeback, int fd, uint64_t *received) {
   return ECONNREFUSED;
 }
 
-// Until there is a connection that the server has taken. Returns its socket, or -1.
-static int come_back(struct comeback *comeback, uint64_t *received) {
+// Until there is a connection that the server has taken. Returns its socket, or -1, and what it has
+// of TLS.
+static int come_back(struct comeback *comeback, struct tls **tls, uint64_t *received) {
   const int64_t until = clock_ms() + (int64_t)comeback->seconds * 1000;
   long pause_ms = 20;
   while (!guest_is_lost() && !guest_is_child()) {
     const struct server_name *server;
-    struct tls *tls;
-    int fd = dial(&comeback->config, &server, &tls);
+    int fd = dial(&comeback->config, &server, tls);
     if (fd >= 0) {
-      const int error = introduce(comeback, fd, received);
+      const int error = introduce(comeback, fd, *tls, received);
       if (!error) return fd;
+      tls_close(*tls);
       close(fd);
       if (error == ECONNREFUSED) return -1;
     }
@@ -198,8 +200,9 @@ static _Bool take_up(struct session *session, struct comeback *comeback) {
     pthread_cond_wait(&comeback->changed, &comeback->lock);
   pthread_mutex_unlock(&comeback->lock);
   uint64_t received = 0;
-  const int fd = come_back(comeback, &received);
-  if (fd < 0 || connection_replace(session, fd)) return 0;
+  struct tls *tls = NULL;
+  const int fd = come_back(comeback, &tls, &received);
+  if (fd < 0 || connection_replace(session, fd, tls)) return 0;
   pthread_mutex_lock(&comeback->lock);
   comeback->broken = 0;
   pthread_mutex_unlock(&comeback->lock);
@@ -248,7 +251,7 @@ static void say_goodbye(struct session *session) {
   only.over = 1;
   if (!only.sending && !only.away && !guest_is_lost()) {
     const struct wire_header goodbye = {.op = WIRE_Goodbye, .size = sizeof goodbye};
-    send(connection_fd(session), &goodbye, sizeof goodbye, MSG_DONTWAIT | MSG_NOSIGNAL);
+    connection_send_now(session, &goodbye, sizeof goodbye);
   }
   pthread_mutex_unlock(&only.lock);
 }

@@ -3,8 +3,9 @@
 // (docs/surviving-a-cut.md). Who sends or waits for an answer waits meanwhile, and notices nothing
 // else. Frames do not know of it.
 //
-// For one session, on a TCP connection without TLS, with a server that offers it. Where there is
-// none, session->comeback is NULL and nothing is kept.
+// For one session, with a server that offers it. What is kept and counted is in the clear: another
+// connection by TLS has other keys. Where there is none, session->comeback is NULL and nothing is
+// kept.
 #ifndef OUTBOARD_COMEBACK_H
 #define OUTBOARD_COMEBACK_H
 
@@ -31,6 +32,8 @@ int comeback_begin_sending(struct session *session);
 void comeback_end_sending(struct session *session);
 // Keeps the first `size` bytes of the parts, which the socket has taken.
 void comeback_keep(struct session *session, const struct iovec *parts, int count, size_t size);
+// Where to keep what is sealed; NULL where there is no comeback.
+struct kept_bytes *comeback_keeps(struct session *session);
 // Counts what has come.
 void comeback_received(struct session *session, size_t size);
 

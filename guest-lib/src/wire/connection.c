@@ -189,9 +189,11 @@ static int send_sealed(struct session *session, struct iovec *parts, int count) 
   while (count) {
     if (parts == first) ours = parts->iov_base;
     struct iovec *records;
-    int sealed = tls_seal(session->connection->tls, &parts, &count, ours, &unreadable, &records);
+    int sealed = tls_seal(session->connection->tls, &parts, &count, ours, &unreadable,
+                          comeback_keeps(session), &records);
     int error = sealed ? send_records(session, records, sealed) : EPROTO;
-    if (error) return error;
+    // What was sealed is kept, so it is sent again with other keys.
+    if (error && !comeback_await(session)) return error;
   }
   return unreadable ? EFAULT : 0;
 }
@@ -234,28 +236,52 @@ static int send_plain(struct session *session, struct iovec *parts, int count) {
 }
 
 int connection_send(struct session *session, struct iovec *parts, int count) {
-  if (session->connection->tls) return send_sealed(session, parts, count);
-  if (!session->comeback) return send_plain(session, parts, count);
+  int (*send)(struct session *, struct iovec *, int) =
+      session->connection->tls ? send_sealed : send_plain;
+  if (!session->comeback) return send(session, parts, count);
   int error = comeback_begin_sending(session);
   if (error) return error;
-  error = send_plain(session, parts, count);
+  error = send(session, parts, count);
   comeback_end_sending(session);
   return error;
 }
 
-int connection_replace(struct session *session, int fd) {
+int connection_replace(struct session *session, int fd, struct tls *tls) {
   const int error = dup3(fd, connection_fd(session), O_CLOEXEC) < 0 ? errno : 0;
   close(fd);
-  if (error) return error;
+  if (error) {
+    tls_close(tls);
+    return error;
+  }
+  tls_close(session->connection->tls);
+  session->connection->tls = tls;
   connection_begin_anew(session);
   connection_watch(session);
   return 0;
+}
+
+static int seal_kept(struct session *session, const uint8_t *run, size_t size) {
+  struct iovec part = {.iov_base = (void *)(uintptr_t)run, .iov_len = size}, *parts = &part;
+  int count = 1, error = 0;
+  for (_Bool unreadable; count && !error;) {
+    struct iovec *records;
+    int sealed = tls_seal(session->connection->tls, &parts, &count, part.iov_base, &unreadable,
+                          NULL, &records);
+    error = sealed ? send_records(session, records, sealed) : EPROTO;
+  }
+  return error;
 }
 
 int connection_send_kept(struct session *session, uint64_t from) {
   const uint8_t *run;
   size_t size;
   while ((size = comeback_kept(session, from, &run))) {
+    if (session->connection->tls) {
+      int error = seal_kept(session, run, size);
+      if (error) return error;
+      from += size;
+      continue;
+    }
     ssize_t sent = send(connection_fd(session), run, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
       from += (uint64_t)sent;
@@ -265,6 +291,18 @@ int connection_send_kept(struct session *session, uint64_t from) {
     if (error) return error;
   }
   return 0;
+}
+
+void connection_send_now(struct session *session, const void *bytes, size_t size) {
+  struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size}, *parts = &part;
+  struct iovec *sent = parts;
+  int count = 1;
+  if (session->connection->tls) {
+    _Bool unreadable;
+    count = tls_seal(session->connection->tls, &parts, &count, bytes, &unreadable, NULL, &sent);
+  }
+  struct msghdr message = {.msg_iov = sent, .msg_iovlen = (size_t)count};
+  if (count) sendmsg(connection_fd(session), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 int connection_write(struct session *session, const void *bytes, size_t size, int timeout_ms) {
@@ -299,5 +337,6 @@ ssize_t connection_receive(struct session *session, struct decode *decode, int f
     return -1;
   }
   tls_took(tls, (size_t)got);
+  if (session->comeback) comeback_received(session, (size_t)got);
   return got;
 }

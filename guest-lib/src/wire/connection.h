@@ -8,6 +8,7 @@
 
 #include "session/session.h"
 #include "setup/config.h"
+#include "setup/tls.h"
 #include "wire/decode.h"
 
 static inline int connection_fd(const struct session *session) { return session->socket - 1; }
@@ -60,10 +61,13 @@ _Bool connection_has_more(struct session *session);
 int connection_send(struct session *session, struct iovec *parts, int count);
 
 // For wire/comeback.c. Puts another socket in the place of that of a session, whose number stays,
-// and closes `fd`; nobody sends or receives. Then sends what is kept, from a count of the stream
+// and closes `fd`; `tls` is of that, or NULL, and the session's from now on; nobody sends or
+// receives. Then sends what is kept, from a count of the stream
 // on. Return 0, or an errno value.
-int connection_replace(struct session *session, int fd);
+int connection_replace(struct session *session, int fd, struct tls *tls);
 int connection_send_kept(struct session *session, uint64_t from);
+// Sends what the socket takes of a few bytes without waiting. Nobody sends meanwhile.
+void connection_send_now(struct session *session, const void *bytes, size_t size);
 
 // Blocking transfers of exactly `size` bytes, for the dialogue of Hello and Welcome. Where the
 // timeout of connection_read is negative, it waits for ever. Each returns 0, or an errno value.

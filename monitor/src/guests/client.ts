@@ -84,6 +84,11 @@ export class Client {
     return this.#stage;
   }
 
+  /** Whether it is on this machine, and came by a Unix socket of the server's. */
+  get local() {
+    return this.peer === 'unix';
+  }
+
   /** Whether its connection is one of TLS, which is handed over with its keys. */
   get sealed() {
     return this.#socket instanceof SealedSocket;

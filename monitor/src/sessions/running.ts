@@ -182,9 +182,10 @@ export class Running {
   #comeback({ hello, client, request: { tenant } }: Visitor, { group }: Seat) {
     const { graceDisconnectedSeconds: usual } = this.#options;
     const seconds = this.#limitsOf(tenant)?.graceDisconnectedSeconds ?? usual;
-    // What is sent again would have to be sealed again.
-    if (client.sealed || seconds === 0 || !hello.resumes || group.gpus.length > 1) return null;
-    return { secret: randomBytes(resumeSecretBytes), seconds, epoch: 0 };
+    // A Unix socket is cut by nobody but this server; large copies go past it, through shared memory.
+    if (client.local || seconds === 0 || !hello.resumes || group.gpus.length > 1) return null;
+    const { sealed } = client;
+    return { secret: randomBytes(resumeSecretBytes), seconds, epoch: 0, sealed };
   }
 
   /**
@@ -197,6 +198,8 @@ export class Running {
     const known =
       comeback &&
       session.visitor.request.tenant === tenant &&
+      // Not in the clear what was sealed.
+      comeback.sealed === client.sealed &&
       timingSafeEqual(comeback.secret, resume.secret);
     if (!known) throw new OutboardError('OB_RESUME', "it has ended, or never was this program's");
     if (session.ending !== null) throw new OutboardError('OB_RESUME', session.ending);
@@ -209,8 +212,10 @@ export class Running {
     // What a guest sends before it was answered is none of the stream.
     const taken =
       detached.leftover.length === 0 &&
-      !detached.tls &&
-      session.slot.resume({ type: 'resume', session: id, epoch, received }, detached.handle);
+      session.slot.resume(
+        { type: 'resume', session: id, epoch, received, tls: detached.tls },
+        detached.handle,
+      );
     const { peer } = client;
     const fields = { session: session.id, peer, epoch, taken };
     this.#options.limitedLog.write(

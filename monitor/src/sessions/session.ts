@@ -42,7 +42,7 @@ export class Session {
   /** Whether the process has the connection for itself. */
   begun = false;
   /** By which its guest may come back after a cut; null: it may not. */
-  comeback: { secret: Buffer; seconds: number; epoch: number } | null = null;
+  comeback: { secret: Buffer; seconds: number; epoch: number; sealed: boolean } | null = null;
   /** Why it is being ended, once somebody wants that. */
   ending: string | null = null;
   /** When its guest has gone, or it began to be ended: what it has is given back since. Null: neither. */

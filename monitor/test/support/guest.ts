@@ -1,7 +1,9 @@
 // A guest made of TypeScript: it speaks the attach dialogue and nothing else, which is all that the
 // monitor ever sees of a guest.
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
+import { connect as connectByTls } from 'node:tls';
 import {
   type Answer,
   type DeviceReport,
@@ -34,8 +36,11 @@ export class Guest {
   #ended = false;
   #wake: () => void = () => {};
 
-  constructor(address: Address | { path: string }) {
-    this.socket = connect(address);
+  /** `ca`: a file of authorities; the guest speaks TLS with `localhost` then. */
+  constructor(address: Address | { path: string }, ca: string | null = null) {
+    this.socket = ca
+      ? connectByTls({ ...address, ca: readFileSync(ca), servername: 'localhost' })
+      : connect(address);
     this.socket.setNoDelay(true);
     this.socket.on('data', (chunk) => {
       this.#bytes = Buffer.concat([this.#bytes, chunk]);
@@ -49,8 +54,12 @@ export class Guest {
   }
 
   /** Connects and sends a Hello. */
-  static hello(address: Address | { path: string }, hello: Partial<Hello> = {}): Guest {
-    const guest = new Guest(address);
+  static hello(
+    address: Address | { path: string },
+    hello: Partial<Hello> = {},
+    ca: string | null = null,
+  ): Guest {
+    const guest = new Guest(address, ca);
     guest.send(encodeHello({ ...usualHello, ...hello }));
     return guest;
   }
