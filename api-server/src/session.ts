@@ -285,6 +285,8 @@ export class SlotSession {
     if (!this.#running || session !== this.#offer.session) return false;
     try {
       return this.#native.resumeSession(this.#running, fd, received, BigInt(epoch), tls);
+    } catch {
+      return false; // its keys make no sense
     } finally {
       tls?.state.fill(0);
     }
