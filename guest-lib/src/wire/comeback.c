@@ -1,13 +1,16 @@
 #include "wire/comeback.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "abi_descriptor.h"
 #include "base/thread.h"
 #include "kept_bytes.h"
 #include "setup/clock.h"
@@ -30,6 +33,7 @@ struct comeback {
   _Bool broken;            // one is wanted
   _Bool over;              // there will be none
   _Bool started;           // the thread
+  int wake;                // an eventfd, one more than its number, that the thread waits at
   uint64_t number;         // of the session
   pb_byte_t secret[16];
   uint32_t epoch;
@@ -92,13 +96,19 @@ void comeback_received(struct session *session, size_t size) {
   only.received += size;
 }
 
+// With the lock held. Says that what the thread waits for may be there.
+static void say_changed(struct comeback *comeback) {
+  eventfd_write(comeback->wake - 1, 1);
+  pthread_cond_broadcast(&comeback->changed);
+}
+
 // With the lock held.
 static void want_another(struct session *session, struct comeback *comeback) {
   comeback->away = 1;
   comeback->broken = 1;
   // So that whoever reads sees it end.
   shutdown(connection_fd(session), SHUT_RDWR);
-  pthread_cond_broadcast(&comeback->changed);
+  say_changed(comeback);
 }
 
 _Bool comeback_await(struct session *session) {
@@ -192,9 +202,10 @@ static int come_back(struct comeback *comeback, struct tls **tls, uint64_t *rece
 
 // The connection was cut. True when there is another one.
 static _Bool take_up(struct session *session, struct comeback *comeback) {
-  log_info("the connection is cut: connecting again");
-  // From here on nothing is received or sent, and counts stand.
+  // From here on nothing is received or sent, and counts stand. What was on its way may say that
+  // the session has ended.
   answer_read_out(session);
+  if (!guest_is_lost()) log_info("the connection is cut: connecting again");
   pthread_mutex_lock(&comeback->lock);
   while (comeback->sending && !comeback->parked)
     pthread_cond_wait(&comeback->changed, &comeback->lock);
@@ -231,13 +242,32 @@ static void give_up(struct session *session, struct comeback *comeback) {
 
 // ---- the beginning and the end -----------------------------------------------------------------
 
+// With the lock held. Until somebody says that something has changed, or the connection has ended:
+// a program that calls nothing for a while does not find out.
+static void wait_for_end(struct session *session, struct comeback *comeback) {
+  // Without its eventfd, as in a program that closes all it does not know, the thread waits to be
+  // told.
+  struct pollfd polled[2] = {{.fd = comeback->wake - 1, .events = POLLIN},
+                             {.fd = connection_fd(session), .events = POLLRDHUP}};
+  const int watched = comeback->over ? 1 : 2;
+  pthread_mutex_unlock(&comeback->lock);
+  const _Bool deaf = poll(polled, (nfds_t)watched, -1) < 0 || polled[0].revents & ~POLLIN;
+  eventfd_t count;
+  if (polled[0].revents == POLLIN) eventfd_read(polled[0].fd, &count);
+  pthread_mutex_lock(&comeback->lock);
+  if (deaf) {
+    if (!comeback->broken || comeback->over) pthread_cond_wait(&comeback->changed, &comeback->lock);
+  } else if (!polled[0].revents && polled[1].revents && !comeback->broken && !comeback->over) {
+    want_another(session, comeback);
+  }
+}
+
 static void *watch(void *of) {
   struct session *session = of;
   struct comeback *comeback = &only;
   for (;;) {
     pthread_mutex_lock(&comeback->lock);
-    while (!comeback->broken || comeback->over)
-      pthread_cond_wait(&comeback->changed, &comeback->lock);
+    while (!comeback->broken || comeback->over) wait_for_end(session, comeback);
     pthread_mutex_unlock(&comeback->lock);
     if (!take_up(session, comeback)) give_up(session, comeback);
   }
@@ -253,6 +283,7 @@ static void say_goodbye(struct session *session) {
     const struct wire_header goodbye = {.op = WIRE_Goodbye, .size = sizeof goodbye};
     connection_send_now(session, &goodbye, sizeof goodbye);
   }
+  say_changed(&only);
   pthread_mutex_unlock(&only.lock);
 }
 
@@ -270,10 +301,10 @@ CUresult comeback_offered(struct session *session, const struct config *config,
   if (welcome->resume_secret.size != sizeof comeback->secret) return CUDA_SUCCESS;
   if (!comeback_possible(session, config)) return CUDA_SUCCESS;
   if (!comeback->kept.ring && !kept_begin(&comeback->kept)) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (!comeback->started && (thread_start(watch, session) || atexit(leave)))
-    return CUDA_ERROR_OPERATING_SYSTEM;
+  if (!comeback->wake)
+    comeback->wake = 1 + descriptor_above(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!comeback->wake) return CUDA_ERROR_OPERATING_SYSTEM;
   pthread_mutex_lock(&comeback->lock);
-  comeback->started = 1;
   comeback->kept.sent = 0;
   comeback->received = 0;
   comeback->epoch = 0;
@@ -285,7 +316,11 @@ CUresult comeback_offered(struct session *session, const struct config *config,
   comeback->config = *config;
   comeback->config.servers[0] = *connection_server();
   comeback->config.server_count = 1;
+  say_changed(comeback);
   pthread_mutex_unlock(&comeback->lock);
+  if (!comeback->started && (thread_start(watch, session) || atexit(leave)))
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  comeback->started = 1;
   session->comeback = comeback;
   return CUDA_SUCCESS;
 }

@@ -110,9 +110,10 @@ t.test('who is away is shown, and who is back', { skip: noPrograms }, async (t) 
     // Its connection has ended, which was not by silence.
     t.equal(Math.round(((until ?? 0) - (since ?? 0)) / 1000), 5);
     proxy.refuse(false);
-    await steps.say('step');
+    // It calls nothing meanwhile.
     const back = await operator.sessionThat(({ away }) => away === null);
     t.equal(back.id, there.id);
+    await steps.say('step');
   }
   await steps.end();
   await operator.rested();
