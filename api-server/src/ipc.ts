@@ -13,7 +13,7 @@
 //                             <-     used                a module of the running session, once for each
 //                             <-     away                its guest was cut off, or is back: for each cut
 //                             <-     closing             the guest has gone, or the session is to end
-//                             <-     ended               free again, or about to exit
+//                             <-     ended               free again, or about to exit, or to be killed
 //   end                       ->                         ends the session; `ended` follows
 //   offer + a link            ->                         the session of another process is to move here
 //                             <-     prepared | declined

@@ -85,7 +85,10 @@ function hear(message: ToSlot) {
             session = undefined;
             const keep = end.reusable && !leaving;
             if (keep) coolDown();
-            send({ type: 'ended', end, counters }, keep ? undefined : end.reusable ? leave : die);
+            send({ type: 'ended', end, counters }, end.reusable && !keep ? leave : undefined);
+            // The monitor ends the process when it has read that. What is still to be read from a process that has
+            // gone is lost where something is being written to it.
+            if (!end.reusable) setTimeout(die, leaveSeconds * 1000);
           };
           // With the end the monitor may send another session, of which the move would be taken to be.
           if (departing) overAfter = tell;

@@ -198,7 +198,7 @@ export class Slot {
     this.#child.once('error', (error) => this.#exited(error.message));
     this.#child.once('exit', (code, signal) => {
       this.#how = signal ? `killed by ${signal}` : `exit code ${code}`;
-      // What it has said last may come after that: that its session has ended, after which it kills itself.
+      // What it has said last may come after that.
       if (this.#isSilent) this.#exited(this.#how);
       else this.#lastWord = setTimeout(() => this.#exited(this.#how ?? ''), lastWordSeconds * 1000);
     });
@@ -482,7 +482,7 @@ export class Slot {
           this.#free();
         } else {
           this.#spoiled = true;
-          this.#killAfter(stopSeconds);
+          this.kill();
         }
         return this.#events.onEnded(this, message.end, message.counters);
     }

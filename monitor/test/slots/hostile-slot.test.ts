@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { Readable } from 'node:stream';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { loadNative } from '../../../api-server/src/native.js';
+import { counterNames, loadNative } from '../../../api-server/src/native.js';
 import { handleOf } from '../../../api-server/src/socket-handle.js';
 import { sessionOffer } from '../../../api-server/test/support/messages.js';
 import { build } from '../../../bin/paths.mjs';
@@ -264,25 +264,55 @@ t.test('what is more than a log can hold is not even read', async (t) => {
   }
 });
 
-t.test('a line of a session is of the one that the monitor knows', async (t) => {
+/** The connection of a guest, as a slot is given it. */
+async function guestOf(t: Test) {
   const listener = createServer((socket) => t.teardown(() => socket.destroy()));
   await once(listener.listen(0, '127.0.0.1'), 'listening');
   t.teardown(() => listener.close());
   const guest = connect((listener.address() as AddressInfo).port, '127.0.0.1');
   await once(guest, 'connect');
   t.teardown(() => guest.destroy());
+  const handle = handleOf(guest);
+  if (!handle) throw new Error('it has no handle');
+  return handle;
+}
+
+const limits = { memoryLimit: 1n, pinnedLimit: 1n, moduleLimit: 1n };
+
+t.test('one that serves nobody after its session is ended at once', async (t) => {
+  const guest = await guestOf(t);
+  const counters = `{ ${counterNames.map((name) => `${name}: 0n`).join(', ')} }`;
+  const end = `{ reason: 'device', message: '', reusable: false, modules: [], learnt: new Uint8Array() }`;
+  const script = `
+    const until = (word) => { for (const bytes = Buffer.alloc(4096); !bytes.includes(word); ) fs.readSync(3, bytes); };
+    say(ready);
+    until('windowBases');
+    say({ type: 'prepared', windowBase: 0n, windowSize: 0n });
+    until('begin');
+    say({ type: 'ended', end: ${end}, counters: ${counters} });
+  `;
+  const { ended, lines } = hostile(t, script, {
+    onReady: (slot) => slot.offer(sessionOffer({ session: 3n, ...limits }), guest),
+    onPrepared: (slot) => slot.begin(),
+  });
+  t.equal(await ended, 'its session left what only a new process is without');
+  t.same(
+    lines.filter(({ level }) => level > 30),
+    [],
+    'it was not waited for',
+  );
+});
+
+t.test('a line of a session is of the one that the monitor knows', async (t) => {
+  const guest = await guestOf(t);
   const script = `
     say(ready);
     for (const bytes = Buffer.alloc(4096); !bytes.includes('windowBases'); ) fs.readSync(3, bytes);
     write(2, Buffer.from('{"level":40,"msg":"mine","session":7,"tenant":"b"}\\n'));
   `;
-  const limits = { memoryLimit: 1n, pinnedLimit: 1n, moduleLimit: 1n };
   const session = sessionOffer({ session: 3n, tenant: 'a', ...limits });
   const { until } = hostile(t, script, {
-    onReady: (slot) => {
-      const handle = handleOf(guest);
-      if (handle) slot.offer(session, handle);
-    },
+    onReady: (slot) => slot.offer(session, guest),
   });
   const line = await until(({ msg }) => msg === 'mine');
   t.match(line, { slot: '0.1', session: 3, tenant: 'a', said: '{"session":7,"tenant":"b"}' });
