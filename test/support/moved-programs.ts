@@ -21,6 +21,8 @@ export interface Moves {
   moved: number;
   /** Why it was not, by the names of docs/moving.md, or in the server's words. */
   refusals: Set<string>;
+  /** All that the server said of it. */
+  messages: string[];
 }
 
 /** What hinders at a time, and has no name there. */
@@ -41,7 +43,7 @@ export function refusalNames(message: string): string[] {
 
 /** It may be asked for as soon as the session has begun, and until it ends. */
 export const tooEarlyOrLate =
-  /it has not begun yet|it ends|it has ended|the session ends|resets its context|there is no session|is being moved already/;
+  /it has not begun yet|it ends|it has ended|the guest closed the connection|the session ends|resets its context|there is no session|is being moved already/;
 
 /**
  * Runs something and moves all sessions that there are after every so many commands of one: nothing is passed on until
@@ -58,14 +60,17 @@ export async function movedAfterEvery(
 ): Promise<Moves> {
   let moved = 0;
   const refusals = new Set<string>();
+  const messages: string[] = [];
   const under = new Map<number, Promise<void>>();
 
   async function move(id: number) {
     const answer = await operator.moveSoon(id, wish);
     under.delete(id);
     if (hasMoved(answer)) moved++;
-    else if (!tooEarlyOrLate.test(answer.message))
+    else if (!tooEarlyOrLate.test(answer.message)) {
+      messages.push(answer.message);
       for (const name of refusalNames(answer.message)) refusals.add(name);
+    }
   }
 
   /** It is to stand still, and has not for a while: what it waits for may be among what is held. */
@@ -93,7 +98,7 @@ export async function movedAfterEvery(
   const outcome = await run(proxy.address);
   await Promise.all(under.values());
   await proxy.close();
-  return { outcome, moved, refusals };
+  return { outcome, moved, refusals, messages };
 }
 
 /** How many commands it sends, in the session with most. */

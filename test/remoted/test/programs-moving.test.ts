@@ -70,11 +70,12 @@ t.test('after every so many commands', { skip: noPrograms }, async (t) => {
     for (const wish of process.env['NIGHTLY'] ? [ways[tonight % 2] ?? {}] : ways) {
       // Between two frames, and in the middle of one.
       const beyond = () => (random() < 0.5 ? 0 : Math.floor(random() * 200));
-      const { outcome, moved, refusals } = await movedAfterEvery(every, two, run, wish, beyond);
+      const moves = await movedAfterEvery(every, two, run, wish, beyond);
+      const { outcome, moved, refusals, messages } = moves;
       const what = `${name} ${JSON.stringify(wish)}, after every ${every} of ${commands}`;
       t.same(said(outcome), said(here), `${what}: ${outcome.stderr}`);
       const unknown = [...refusals].filter((why) => why !== 'busy' && !hindered.includes(why));
-      t.same(unknown, [], `${what}: why it stayed`);
+      t.same(unknown, [], `${what}: why it stayed: ${messages.join('; ')}`);
       // One that ends at once may be over before.
       all += moved;
       await operator.rested();
