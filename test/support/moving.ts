@@ -15,7 +15,8 @@ export interface Problem {
 export class Operator {
   readonly #http: string;
 
-  readonly #headers: Record<string, string> = {};
+  /** A connection each: a server may close one that is idle just when it is used again. */
+  readonly #headers: Record<string, string> = { connection: 'close' };
 
   constructor(server: TestServer, accessToken: string | null = null) {
     const [, http = ''] = /"http":\["([\d.:]+)"\]/.exec(server.log()) ?? [];
