@@ -48,6 +48,13 @@ Departure::Departure(Session &session, int link, Done done)
 
 Departure::~Departure() { thread_.join(); }
 
+bool Departure::over() const {
+  constexpr int kLooks = 50;
+  for (int i = 0; i < kLooks && told_.load() && !over_.load(); i++)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return over_.load();
+}
+
 bool Departure::refuse(const std::string &why) {
   if (why_.empty()) why_ = why;
   return false;
@@ -58,15 +65,19 @@ void Departure::run() {
   s_.device().bind();
   s_.load_log().hold();
   const bool moved = go();
-  area_.reset();
+  if (moved) area_.reset();
   if (!moved && why_.empty()) why_ = link_.why();
   s_.load_log().go_on();
   const uint64_t stopped_ns = s_.stopped_ns();
+  told_.store(true);
   // It is told before the session's end can be.
   if (moved) done_(true, {}, stopped_ns);
   s_.unpark(moved);
-  over_.store(true);
   if (!moved) done_(false, why_, stopped_ns);
+  // A driver gives pinned memory back when all work has ended, which may wait for what the guest
+  // sends next.
+  area_.reset();
+  over_.store(true);
 }
 
 bool Departure::go() {

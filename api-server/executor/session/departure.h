@@ -37,8 +37,9 @@ class Departure {
   ~Departure();
   Departure(const Departure &) = delete;
 
-  // Whether `done` was called.
-  bool over() const { return over_.load(); }
+  // Whether it needs nothing of the device any more, of which `done` does not tell. Waits for a
+  // moment where it is about to. False for as long as work on the device does not end.
+  bool over() const;
 
  private:
   // A variable that the target has at the same address.
@@ -111,6 +112,7 @@ class Departure {
   uint64_t free_ = 0, sent_ = 0, asked_ = 0;
   std::chrono::steady_clock::time_point since_;
   std::string parts_;
+  std::atomic<bool> told_{false};
   std::atomic<bool> over_{false};
   std::thread thread_;
 };

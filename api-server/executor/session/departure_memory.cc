@@ -38,7 +38,13 @@ bool Departure::open_area() {
   }
   close_fd(descriptor);
   if (!area_) area_ = MoveArea::own(s_.driver());
-  if (!area_) return refuse("there is no pinned memory to move it through");
+  if (!area_) {
+    // Of a context that has failed every call says so.
+    size_t free = 0, total = 0;
+    const bool failed = s_.driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS;
+    return refuse(failed ? "the device's context has failed"
+                         : "there is no pinned memory to move it through");
+  }
   free_ = UINT64_MAX >> (64 - area_->pieces());
   return true;
 }

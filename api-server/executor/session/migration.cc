@@ -122,7 +122,7 @@ void Session::move(int link, Departure::Done done) {
   std::lock_guard lock(departure_mutex_);
   const char *why = nullptr;
   if (departure_ && !departure_->over())
-    why = "it is being moved already";
+    why = "it is being moved already, or work on the device keeps what its last move has used";
   else if (is_left_alone())
     why = "the session ends";
   else if (arrives())

@@ -343,15 +343,15 @@ SessionEnd Session::reap() {
     report = {reason_, end_message_, released && reusable_, used_.list(),
               libraries_.learnt().kept()};
   }
-  {
-    // Its thread has ended, or will: nobody parks any more.
-    std::lock_guard lock(departure_mutex_);
-    departure_.reset();
-  }
   if (released) {
+    {
+      // Its thread has ended, or will: nobody parks any more.
+      std::lock_guard lock(departure_mutex_);
+      departure_.reset();
+    }
     threads_.join();
   } else {
-    // The leader may be stuck, too.
+    // The leader may be stuck, too, and the thread of a move.
     say_end();
     const auto seconds = std::chrono::duration<double>(patience).count();
     char text[128];

@@ -304,6 +304,7 @@ EXPORT CUresult cuMemHostRegister_v2(void *, size_t, unsigned) {
 EXPORT CUresult cuMemHostUnregister(void *) { return CUDA_SUCCESS; }
 EXPORT CUresult cuMemFreeHost(void *memory) {
   Lock lock(mutex);
+  enter(__func__);  // where it may be held; it is freed whatever has failed
   pinned.erase(memory);
   free(memory);
   return CUDA_SUCCESS;
