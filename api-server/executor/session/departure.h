@@ -91,7 +91,7 @@ class Departure {
   bool barrier();
   bool region();
   bool keys();
-  bool kept(uint64_t until);
+  bool kept(uint64_t until, bool stopped);
   bool stream();
   bool commit();
 

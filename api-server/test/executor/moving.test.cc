@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <future>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "base/local_socket.h"
@@ -262,6 +263,28 @@ void answer_loaded(Target &target, const std::vector<uint8_t> &question) {
   target.answer(question, CUDA_SUCCESS, loaded);
 }
 
+constexpr uint64_t kManyAsked = 1000;
+
+// How many answers a connection holds that nobody takes.
+size_t answers_that_fit() {
+  int like[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, like) == 0);
+  const wire_Echo_reply reply{};
+  size_t fit = 0;
+  while (send(like[0], &reply, sizeof reply, MSG_DONTWAIT) == ssize_t(sizeof reply)) ++fit;
+  close(like[0]);
+  close(like[1]);
+  return fit;
+}
+
+// Questions that go at once, so that no answer is read meanwhile.
+void ask_many(World &w, size_t count) {
+  std::vector<wire_Echo> many(count);
+  for (wire_Echo &echo : many) echo.request = {{WIRE_Echo, 0, sizeof echo}, kManyAsked};
+  w.guest.send(many.data(), count * sizeof(wire_Echo));
+  while (w.session->counters()->commands.load() < count) std::this_thread::yield();
+}
+
 bool echoes(World &w) { return w.guest.call(WIRE_Echo, wire_Echo{}).reply.result == CUDA_SUCCESS; }
 
 }  // namespace
@@ -388,6 +411,29 @@ TEST(work_without_end_on_a_destroyed_stream_keeps_the_session_where_it_is) {
   target.answer(commit);
   CHECK(target.told.get_future().get().moved);
   CHECK(w.ended().reason == EndReason::kMoved);
+}
+
+// Who sends waits for it, and the move does not wait for who sends.
+TEST(a_guest_that_takes_no_answers_keeps_its_session_where_it_is) {
+  WorldOptions options;
+  options.rest_patience = std::chrono::milliseconds(100);
+  options.grace = std::chrono::seconds(20);
+  World w(options);
+  const size_t asked = answers_that_fit() + 1;
+  ask_many(w, asked);
+  Target target(w);
+  CHECK(target.take_connection());
+  std::thread serves([&] { CHECK(target.serve_until_commit().empty()); });
+  const Told told = target.told.get_future().get();
+  shutdown(target.here, SHUT_RDWR);
+  serves.join();
+  CHECK(!told.moved);
+  CHECK_EQUAL(told.why, "one of its commands did not end within 0.2 seconds");
+  for (size_t i = 0; i < asked; i++) w.guest.wait(kManyAsked);
+  CHECK(echoes(w));
+  w.session->goodbye();
+  w.guest.close();
+  CHECK(w.ended().reason == EndReason::kClosed);
 }
 
 TEST(unloads_that_are_not_kept_while_it_moves_keep_it_where_it_is) {
@@ -528,6 +574,27 @@ TEST(kernels_that_have_printed_elsewhere_have_a_buffer_whose_size_stays) {
     program.close();
     CHECK(w.ended().reason == EndReason::kClosed);
   }
+}
+
+// As the process waits that is to hand in another connection of the guest until it is here.
+TEST(a_source_that_takes_no_answers_ends_the_move) {
+  World w(arriving());
+  int guest[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
+  const char carrier = 0;
+  CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+  const size_t fit = answers_that_fit();
+  ask_many(w, fit);
+  w.guest.ask(WIRE_MoveCommit, wire_MoveCommit{});
+  while (w.session->counters()->commands.load() <= fit) std::this_thread::yield();
+  CHECK(!w.session->resume(guest[0], 0, 1));
+  const SessionEnd end = w.ended();
+  CHECK(end.reason == EndReason::kViolation);
+  CHECK_EQUAL(end.message, "whoever commits the move takes no answers");
+  close(guest[0]);
+  // The guest's connection is the source's still.
+  CHECK_EQUAL(recv(guest[1], guest, sizeof guest, 0), 0);
+  close(guest[1]);
 }
 
 TEST(a_session_that_does_not_come_is_over) {
