@@ -19,6 +19,9 @@ namespace outboard {
 
 namespace {
 
+// Times between two events that are no further from now have a sum.
+constexpr int64_t kMostNs = INT64_MAX / 4;
+
 // How often a leader that waits for its guest is woken until it has heard of it.
 constexpr std::chrono::milliseconds kWakeAgain{5};
 
@@ -389,6 +392,8 @@ void Session::arrive(const wire_MoveCommit &in_place) {
   std::vector<wire_moved_event> times;
   std::vector<CUevent> objects;
   for (const wire_moved_event &moved : list_of<wire_moved_event>(arrival_->events)) {
+    if (moved.ns < -kMostNs || moved.ns > kMostNs)
+      return violation("an event was recorded at no time that makes sense");
     CUevent object;
     if (!objects_.peek(moved.event, &object)) continue;
     times.push_back(moved);

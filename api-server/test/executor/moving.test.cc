@@ -611,6 +611,35 @@ TEST(only_a_connection_may_come) {
   w.expect_violation("no connection");
 }
 
+TEST(times_of_events_have_an_end) {
+  for (const int64_t ns : {INT64_MIN, INT64_MAX}) {
+    World w(arriving());
+    int guest[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
+    const char carrier = 0;
+    CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+    const wire_moved_event moved{w.guest.event(1), ns};
+    put_state(w, WIRE_MOVE_EVENTS, packed(moved));
+    w.guest.ask(WIRE_MoveCommit, wire_MoveCommit{});
+    w.expect_violation("no time that makes sense");
+    close(guest[0]);
+    close(guest[1]);
+  }
+}
+
+// Its payload has no place.
+TEST(state_of_no_bytes_is_nothing) {
+  World w(arriving());
+  int guest[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
+  const char carrier = 0;
+  CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+  for (uint32_t kind : {WIRE_MOVE_UNREAD, WIRE_MOVE_PRINTED}) put_state(w, kind, "");
+  CHECK(echoes(w));
+  close(guest[0]);
+  close(guest[1]);
+}
+
 TEST(state_without_sense_is_a_violation) {
   for (uint32_t kind : {uint32_t{WIRE_MOVE_KINDS}, uint32_t{WIRE_MOVE_COUNTERS}}) {
     World w(arriving());
