@@ -473,6 +473,48 @@ TEST(a_reset_while_it_moves_keeps_it_where_it_is) {
   CHECK(echoes(w));
 }
 
+TEST(a_target_that_answers_nothing_that_was_asked_is_not_waited_for) {
+  int fds[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+  std::thread says([&] {
+    const wire_header idle{WIRE_IDLE, 0, sizeof idle};
+    while (send(fds[0], &idle, sizeof idle, MSG_NOSIGNAL) == ssize_t(sizeof idle)) {
+    }
+  });
+  {
+    MoveLink link(
+        fds[1], [] { return false; }, std::chrono::milliseconds(100));
+    wire_Echo q{};
+    q.request.header.op = WIRE_Echo;
+    std::vector<uint8_t> reply;
+    CHECK(!link.ask(&q, sizeof q, nullptr, 0, &reply));
+    CHECK_EQUAL(link.why(), "the process that it was to move to does not answer");
+  }
+  says.join();
+  close(fds[0]);
+}
+
+TEST(a_target_that_never_takes_memory_is_not_waited_for) {
+  WorldOptions options;
+  options.rest_patience = std::chrono::milliseconds(20);
+  World w(options);
+  w.guest.map(World::base(), kGranule);
+  w.guest.upload(World::base(), pattern(5 * Target::kSlot));
+  w.guest.synchronize();
+  Target target(w);
+  target.shares = true;
+  target.busy = UINT64_MAX;
+  CHECK(target.take_connection());
+  std::thread serves([&] { CHECK(target.serve_until_commit().empty()); });
+  const Told told = target.told.get_future().get();
+  shutdown(target.here, SHUT_RDWR);
+  serves.join();
+  CHECK(!told.moved);
+  CHECK_EQUAL(told.why, "the other GPU does not take its memory");
+  CHECK(echoes(w));
+  munmap(target.region, Target::kSlots * Target::kSlot);
+}
+
 TEST(a_session_moves_once_at_a_time) {
   World w;
   Target first(w);
