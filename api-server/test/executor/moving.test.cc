@@ -653,6 +653,30 @@ TEST(only_a_connection_may_come) {
   w.expect_violation("no connection");
 }
 
+// World::ended looks for what was loaded.
+TEST(a_place_has_one_expected_module) {
+  World w(arriving());
+  int guest[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
+  const char carrier = 0;
+  CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+  const std::string image = Guest::image("kernel nothing\n");
+  const wire_ModuleLoad like = w.guest.load_command(module_handle(1), image);
+  wire_ModuleExpect q{};
+  q.hash0 = like.hash0;
+  q.hash1 = like.hash1;
+  q.hash2 = like.hash2;
+  q.hash3 = like.hash3;
+  q.total = image.size();
+  w.guest.send_image(image);
+  w.guest.ask(WIRE_ModuleExpect, q);
+  CHECK(echoes(w));
+  w.guest.ask(WIRE_ModuleExpect, q);
+  w.expect_violation("two modules are expected at a place");
+  close(guest[0]);
+  close(guest[1]);
+}
+
 TEST(times_of_events_have_an_end) {
   for (const int64_t ns : {INT64_MIN, INT64_MAX}) {
     World w(arriving());
