@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ABI_DESCRIPTOR_LEAST 3  // behind those of standard input, output and error
@@ -21,6 +22,29 @@ static inline int descriptor_above(int fd) {
   close(fd);
   errno = error;
   return above;
+}
+
+// What a descriptor of ours was made for, to know it again: a program may close it, as daemons
+// close all they do not know, and open something else under its number.
+struct descriptor_mark {
+  dev_t device;
+  ino_t inode;
+};
+
+// Marks what the descriptor is now; one that is none is nothing.
+static inline struct descriptor_mark descriptor_mark_of(int fd) {
+  struct descriptor_mark mark = {0, 0};
+  struct stat status;
+  if (fd < 0 || fstat(fd, &status) != 0) return mark;
+  mark.device = status.st_dev;
+  mark.inode = status.st_ino;
+  return mark;
+}
+
+// Whether it is that still. All eventfds are one.
+static inline int descriptor_is(int fd, struct descriptor_mark mark) {
+  const struct descriptor_mark now = descriptor_mark_of(fd);
+  return now.inode != 0 && now.inode == mark.inode && now.device == mark.device;
 }
 
 // A file as fopen(3) opens it for `mode` "r" or "w", on a descriptor above 2 that programs which

@@ -32,16 +32,19 @@ void handle_MemoryDisplace(Session &s, const wire_MemoryDisplace &q) {
   if (!s.memory().is_placed(q.address, q.size, true)) {
     return s.answers().send(request, CUDA_ERROR_INVALID_VALUE);
   }
-  s.wait(request, [&s, sequence = s.sequence(), gone = s.memory().displace(q.address, q.size)] {
-    // Whether a driver's unmapping waits for work is its own affair. A large download takes its
-    // pieces one after the other: the device may rest in between.
-    s.transfers().settle(sequence, nullptr, true);
-    CUresult first = s.driver().cuCtxSynchronize();
-    for (const auto &[address, size] : gone) {
-      keep_first(first, s.driver().cuMemUnmap(address, size));
-    }
-    return first;
-  });
+  s.wait(request,
+         [&s, sequence = s.sequence(), gone = s.memory().displace(q.address, q.size)]() mutable {
+           // Whether a driver's unmapping waits for work is its own affair. A large download takes
+           // its pieces one after the other: the device may rest in between.
+           s.transfers().settle(sequence, nullptr, true);
+           CUresult first = s.driver().cuCtxSynchronize();
+           for (const auto &[address, size, keeps] : gone) {
+             keep_first(first, s.driver().cuMemUnmap(address, size));
+           }
+           // Before the answer: the guest may end the pieces then.
+           gone.clear();
+           return first;
+         });
 }
 
 void handle_MemoryAccess(Session &s, const wire_MemoryAccess &q) {

@@ -4,10 +4,12 @@
 
 namespace outboard {
 
-void ExpectedModules::keep(uint32_t index, std::unique_ptr<Module> &module) {
+bool ExpectedModules::keep(uint32_t index, std::unique_ptr<Module> &module) {
   std::lock_guard lock(mutex_);
   if (modules_.size() <= index) modules_.resize(index + 1);
+  if (modules_[index]) return false;
   modules_[index] = std::move(module);
+  return true;
 }
 
 std::unique_ptr<Module> ExpectedModules::take(uint32_t index) {

@@ -22,8 +22,9 @@ struct ExpectedModule {
 // The expected modules of a session that are loaded and not taken. Any thread.
 class ExpectedModules {
  public:
-  // Keeps the module with this place among those expected.
-  void keep(uint32_t index, std::unique_ptr<Module> &module);
+  // Keeps the module with this place among those expected. False, and it is still the caller's,
+  // where there is one.
+  bool keep(uint32_t index, std::unique_ptr<Module> &module);
   // Takes the module with this place. Null when it is not there, or has been taken.
   std::unique_ptr<Module> take(uint32_t index);
   // Finds a variable of the module with this place. CUDA_ERROR_INVALID_HANDLE when it is not there.

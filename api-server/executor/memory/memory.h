@@ -85,7 +85,7 @@ class Memory {
   const char *create_misuse(uint64_t handle, uint64_t size) const;
   // Makes a piece without an address, under a handle that the guest has minted.
   CUresult create(uint64_t handle, uint64_t size, bool shareable);
-  // Whether there is such a piece, and it is mapped nowhere.
+  // Whether there is such a piece, and it is mapped nowhere, on the device neither.
   bool can_end(uint64_t handle);
   // Overwrites a piece, for which `can_end` holds, and gives it back.
   CUresult end(uint64_t handle);
@@ -96,9 +96,15 @@ class Memory {
   // Whether every byte of the range is mapped, to a piece or to what was borrowed. With `whole`:
   // whether the range is that of one mapping of a piece, or of several that follow one another.
   bool is_placed(uint64_t address, uint64_t size, bool whole) const;
-  // Takes the mappings in a range, which `is_placed` as a whole, from the session. Returns address
-  // and size of each: the caller has to unmap them on the device, by whatever thread.
-  std::vector<std::pair<uint64_t, uint64_t>> displace(uint64_t address, uint64_t size);
+  // A mapping that the session has no more, and the device still has.
+  struct Displaced {
+    uint64_t address, size;
+    // As long as there is one, its piece cannot be ended.
+    std::shared_ptr<const void> keeps;
+  };
+  // Takes the mappings in a range, which `is_placed` as a whole, from the session. The caller has
+  // to unmap each on the device, by whatever thread, and to forget it then.
+  std::vector<Displaced> displace(uint64_t address, uint64_t size);
   // Sets what kernels may do in a range, for which `is_placed` holds. CUDA_ERROR_INVALID_VALUE when
   // `flags` are no CUmemAccess_flags that we know.
   CUresult set_access(uint64_t address, uint64_t size, uint32_t flags);
@@ -238,6 +244,7 @@ class Memory {
     std::optional<Owner> imported;  // it is another session's
     bool lendable = false;
     std::shared_ptr<Loan> loan = nullptr;
+    std::shared_ptr<const void> keeps = nullptr;  // of mappings that the device has to let go of
   };
 
   // Memory that the session had, on its way back to the device.

@@ -31,7 +31,7 @@ CUresult Memory::create(uint64_t handle, uint64_t size, bool shareable) {
 
 bool Memory::can_end(uint64_t handle) {
   const Physical *found = physicals_.find(handle);
-  return found && found->mappings == 0;
+  return found && found->mappings == 0 && (!found->keeps || found->keeps.use_count() == 1);
 }
 
 CUresult Memory::end(uint64_t handle) {
@@ -106,13 +106,17 @@ bool Memory::is_placed(uint64_t address, uint64_t size, bool whole) const {
   return true;
 }
 
-std::vector<std::pair<uint64_t, uint64_t>> Memory::displace(uint64_t address, uint64_t size) {
-  std::vector<std::pair<uint64_t, uint64_t>> gone;
+std::vector<Memory::Displaced> Memory::displace(uint64_t address, uint64_t size) {
+  std::vector<Displaced> gone;
   auto at = ranges_.find(address);
   for (const uint64_t end = address + size; at != ranges_.end() && at->first < end;) {
-    gone.emplace_back(at->first, at->second.size);
+    Displaced &displaced = gone.emplace_back(at->first, at->second.size, nullptr);
     withdraw(&at->second);
-    if (Physical *found = physicals_.find(at->second.placed)) --found->mappings;
+    if (Physical *found = physicals_.find(at->second.placed)) {
+      --found->mappings;
+      if (!found->keeps) found->keeps = std::make_shared<char>();
+      displaced.keeps = found->keeps;
+    }
     --placed_count_;
     at = forget(at);
   }

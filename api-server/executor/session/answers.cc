@@ -165,10 +165,10 @@ void Answers::skip_output() {
   if (output_) output_->skip();
 }
 
-void Answers::arrived(uint64_t request) {
+bool Answers::arrived(uint64_t request) {
   wire_reply reply{};
   reply.request = request;
-  sender_.push(WIRE_REPLY, &reply, sizeof reply);
+  return sender_.push_at_once(WIRE_REPLY, &reply, sizeof reply);
 }
 
 void Answers::begin_anew(int unreported, Records *records, Sender::Stream *stream) {

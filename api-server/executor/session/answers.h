@@ -79,12 +79,14 @@ class Answers {
 
   // The first error that no answer has had yet, or 0.
   int unreported() const { return async_.load(); }
-  // Says that it is here now, whether or not it is ending.
-  void arrived(uint64_t request);
+  // Says that it is here now, whether or not it is ending. False, and it is not said: who asks
+  // takes no answers.
+  bool arrived(uint64_t request);
   // As those of Sender.
-  size_t copy_kept(uint64_t *from, uint8_t *to, size_t most) {
-    return sender_.copy_kept(from, to, most);
+  size_t copy_kept(uint64_t *from, uint8_t *to, size_t most, bool alone) {
+    return sender_.copy_kept(from, to, most, alone);
   }
+  uint64_t sent_so_far() { return sender_.sent_so_far(); }
   Sender::Stream stream() { return sender_.stream(); }
   // Goes on with the guest's connection, and with an error that no answer has had yet; `stream` as
   // Sender::begin_anew has it.

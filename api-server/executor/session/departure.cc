@@ -83,7 +83,7 @@ void Departure::run() {
 bool Departure::go() {
   if (hindered() || !link_.hand(s_.fd_)) return false;
   // Most of it while the session runs.
-  if (!open_area() || !replay() || !memory_ahead() || !kept(s_.answers_.stream().kept.sent))
+  if (!open_area() || !replay() || !memory_ahead() || !kept(s_.answers_.sent_so_far(), false))
     return false;
   since_ = std::chrono::steady_clock::now();
   if (!s_.await_parked(&why_)) return false;
@@ -418,13 +418,13 @@ bool Departure::keys() {
 }
 
 // What was sent to the guest, in case it has not received it, up to that count at least.
-bool Departure::kept(uint64_t until) {
+bool Departure::kept(uint64_t until, bool stopped) {
   if (!s_.reconnection_.resumes()) return true;
   std::vector<uint8_t> piece(kPiece);
   while (kept_ < until) {
     wire_moved_kept head{kept_};
-    const size_t size =
-        s_.answers_.copy_kept(&head.from, piece.data() + sizeof head, kPiece - sizeof head);
+    const size_t size = s_.answers_.copy_kept(&head.from, piece.data() + sizeof head,
+                                              kPiece - sizeof head, stopped);
     if (size == 0) break;
     memcpy(piece.data(), &head, sizeof head);
     kept_ = head.from + size;
@@ -438,7 +438,7 @@ bool Departure::kept(uint64_t until) {
 bool Departure::stream() {
   if (!s_.reconnection_.resumes()) return true;
   if (s_.reconnection_.given_up()) return refuse("the session ends");
-  if (!kept(UINT64_MAX)) return false;
+  if (!kept(UINT64_MAX, true)) return false;
   const Sender::Stream sent = s_.answers_.stream();
   wire_moved_stream came{};
   came.received = s_.receiver_.received();

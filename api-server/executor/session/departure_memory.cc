@@ -18,6 +18,9 @@ bool all_zero(const uint8_t *bytes, size_t size) {
   return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
+// How often as long as the session has to come to rest the target may use none of its pieces.
+constexpr int kRests = 12;
+
 constexpr uint64_t bit(unsigned piece) { return uint64_t{1} << piece; }
 
 }  // namespace
@@ -222,6 +225,7 @@ bool Departure::contents(const std::vector<Part> &parts) {
   std::deque<Read> reads;
   size_t next = 0;
   uint64_t done = 0;  // of the next one
+  used_at_ = std::chrono::steady_clock::now();
   for (;;) {
     if (s_.is_left_alone()) return refuse("the session ends");
     while (next < parts.size() && free_) {
@@ -298,7 +302,10 @@ bool Departure::settle(bool wait) {
   free_ |= done;
   sent_ &= ~done;
   asked_ = 0;
-  return true;
+  const auto now = std::chrono::steady_clock::now();
+  if (done) used_at_ = now;
+  return !sent_ || now - used_at_ < kRests * s_.rest_patience_ ||
+         refuse("the other GPU does not take its memory");
 }
 
 }  // namespace outboard

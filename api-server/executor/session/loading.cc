@@ -161,13 +161,15 @@ bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image,
   // loaded when it asks.
   if (loading.plain && !loading.expected && !s.heap_is_fixed()) s.note_used(*module);
   // From here on it is the leader's, who may unload it at once.
-  if (loading.expected) {
-    s.expected().keep(*loading.expected, module);
-  } else if (!s.loaded().keep(loading.handle, module)) {
+  if (loading.expected ? !s.expected().keep(*loading.expected, module)
+                       : !s.loaded().keep(loading.handle, module)) {
     s.unloading(*module);
     s.driver().cuLibraryUnload(module->library);
+    // It gives back what the program has.
+    if (loading.expected) (void)s.image_room().claim(module->image->size());
     s.unloaded(*module);
-    s.violation("a module's handle was used twice");
+    s.violation(loading.expected ? "two modules are expected at a place"
+                                 : "a module's handle was used twice");
     return true;
   }
   s.answers().output();

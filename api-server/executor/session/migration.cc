@@ -1,5 +1,6 @@
 #include "session/migration.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,6 +18,9 @@
 namespace outboard {
 
 namespace {
+
+// Times between two events that are no further from now have a sum.
+constexpr int64_t kMostNs = INT64_MAX / 4;
 
 // How often a leader that waits for its guest is woken until it has heard of it.
 constexpr std::chrono::milliseconds kWakeAgain{5};
@@ -367,6 +371,12 @@ bool Session::take_state(uint32_t kind, std::span<const uint8_t> bytes) {
   return true;
 }
 
+void Session::has_arrived() {
+  std::lock_guard lock(end_mutex_);
+  arriving_ = false;
+  over_.notify_all();
+}
+
 void Session::arrive(const wire_MoveCommit &in_place) {
   const wire_MoveCommit q = in_place;  // what was not read elsewhere takes its place
   const auto refuse = [&](CUresult result) { answers_.send(q.request.request, result); };
@@ -382,6 +392,8 @@ void Session::arrive(const wire_MoveCommit &in_place) {
   std::vector<wire_moved_event> times;
   std::vector<CUevent> objects;
   for (const wire_moved_event &moved : list_of<wire_moved_event>(arrival_->events)) {
+    if (moved.ns < -kMostNs || moved.ns > kMostNs)
+      return violation("an event was recorded at no time that makes sense");
     CUevent object;
     if (!objects_.peek(moved.event, &object)) continue;
     times.push_back(moved);
@@ -405,9 +417,13 @@ void Session::arrive(const wire_MoveCommit &in_place) {
     if (ended_) return;
     arriving_ = true;
   }
-  answers_.arrived(q.request.request);
+  // Nothing may wait from here on: whoever hands in another connection of the guest waits for it.
+  if (!answers_.arrived(q.request.request)) {
+    has_arrived();
+    return violation("whoever commits the move takes no answers");
+  }
   // From here on it is here, whatever becomes of whoever had it.
-  dup2(arrival->connection, fd_);
+  dup3(arrival->connection, fd_, O_CLOEXEC);
   region_ = std::move(arrival->region);
   const std::optional<wire_moved_stream> &stream = arrival->stream;
   const uint64_t received = stream ? stream->received : arrival->unread.size();
@@ -437,11 +453,7 @@ void Session::arrive(const wire_MoveCommit &in_place) {
     }
   }
   log_line(LogLevel::kInfo, id_, "the session has arrived from another process");
-  {
-    std::lock_guard lock(end_mutex_);
-    arriving_ = false;
-    over_.notify_all();
-  }
+  has_arrived();
   // Whoever looks whether the guest hangs up looks at the link still, and keeps it open.
   wake_reaper();
   if (on_arrived_) on_arrived_();

@@ -343,6 +343,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool keeps_over_cuts() const { return reconnection_.grace().count() != 0; }
   uint64_t away_ms() const;
   void has_been_away(uint64_t ms);
+  void has_arrived();
   void park();
   std::string come_to_rest();
   void await_orphans();

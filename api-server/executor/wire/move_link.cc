@@ -17,8 +17,7 @@ namespace outboard {
 
 namespace {
 
-// How long the other end may take for anything, and how often who waits looks up.
-constexpr std::chrono::seconds kPatience{60};
+// How often who waits looks up.
 constexpr int kLookMilliseconds = 200;
 // Answers are no longer than frames.
 constexpr size_t kMostAnswer = 256 << 10;
@@ -27,7 +26,8 @@ constexpr char kGone[] = "the process that it was to move to has ended";
 
 }  // namespace
 
-MoveLink::MoveLink(int fd, std::function<bool()> stop) : fd_(fd), stop_(std::move(stop)) {
+MoveLink::MoveLink(int fd, std::function<bool()> stop, std::chrono::milliseconds patience)
+    : fd_(fd), stop_(std::move(stop)), patience_(patience) {
   fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
 }
 
@@ -47,17 +47,16 @@ bool MoveLink::hand(int descriptor) {
 }
 
 // Until one of the events. What comes is taken up whatever is waited for, or both ends would wait.
-bool MoveLink::wait(short events) {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
+bool MoveLink::wait(short events, Moment until) {
   for (;;) {
     pollfd watched{fd_, static_cast<short>(events | POLLIN), 0};
     const int found = poll(&watched, 1, kLookMilliseconds);
     if (found < 0 && errno != EINTR) return fail(std::string("poll: ") + strerror(errno));
     if (found > 0 && (watched.revents & (POLLIN | POLLHUP | POLLERR)) && !receive()) return false;
-    if (found > 0 && (watched.revents & events)) return true;
     if (!final_ && stop_()) return fail("the session ends");
-    if (!final_ && std::chrono::steady_clock::now() > until)
+    if (!final_ && std::chrono::steady_clock::now() > until && reply_.empty())
       return fail("the process that it was to move to does not answer");
+    if (found > 0 && (watched.revents & events)) return true;
   }
 }
 
@@ -106,6 +105,7 @@ bool MoveLink::take(size_t *at) {
 bool MoveLink::send(iovec *parts, int count, int descriptor) {
   if (!why_.empty()) return false;
   alignas(cmsghdr) char beside[CMSG_SPACE(sizeof descriptor)] = {};
+  const Moment until = patient();
   for (advance(parts, count, 0); count > 0;) {
     msghdr message{};
     message.msg_iov = parts;
@@ -121,7 +121,7 @@ bool MoveLink::send(iovec *parts, int count, int descriptor) {
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno != EAGAIN && errno != EWOULDBLOCK) return fail(kGone);
-      if (!wait(POLLOUT)) return false;
+      if (!wait(POLLOUT, until)) return false;
       continue;
     }
     descriptor = -1;
@@ -160,8 +160,9 @@ bool MoveLink::is_answered(bool *answered) {
 }
 
 bool MoveLink::end_ask(std::vector<uint8_t> *reply) {
+  const Moment until = patient();
   while (reply_.empty()) {
-    if (!wait(POLLIN)) {
+    if (!wait(POLLIN, until)) {
       if (reply_.empty()) return false;
       break;
     }

@@ -4,6 +4,7 @@
 
 #include <sys/uio.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,8 +18,12 @@ namespace outboard {
 
 class MoveLink {
  public:
+  // How long the other end may take for an answer, whatever else it says meanwhile, or to take a
+  // command.
+  static constexpr std::chrono::milliseconds kPatience{60000};
+
   // Takes the descriptor. Whoever waits asks `stop` now and then whether to give up.
-  MoveLink(int fd, std::function<bool()> stop);
+  MoveLink(int fd, std::function<bool()> stop, std::chrono::milliseconds patience = kPatience);
   ~MoveLink();
   MoveLink(const MoveLink &) = delete;
 
@@ -50,13 +55,16 @@ class MoveLink {
 
  private:
   bool send(iovec *parts, int count, int descriptor);
-  bool wait(short events);
+  using Moment = std::chrono::steady_clock::time_point;
+  Moment patient() const { return std::chrono::steady_clock::now() + patience_; }
+  bool wait(short events, Moment until);
   bool receive();
   bool take(size_t *at);
   bool fail(std::string why);
 
   const int fd_;
   const std::function<bool()> stop_;
+  const std::chrono::milliseconds patience_;
   bool final_ = false;
   bool bears_faults_ = false;
   uint64_t requests_ = 0;

@@ -204,7 +204,7 @@ void Receiver::begin_anew(uint64_t received, std::vector<uint8_t> unread, Record
 bool Receiver::payload(void *to, size_t length, size_t padded) {
   auto *at = static_cast<uint8_t *>(to);
   const size_t here = std::min(available(), padded);
-  memcpy(at, data(), here);
+  if (here > 0) memcpy(at, data(), here);  // of nothing, `to` may be null
   consume(here);
   size_t left = padded - here;
   if (left == 0) return true;

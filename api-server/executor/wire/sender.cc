@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "wire/parts.h"
@@ -43,8 +44,20 @@ void Sender::begin_anew(Records *records, Stream *stream) {
   cut_at_ = stream->cut_at;
 }
 
-size_t Sender::copy_kept(uint64_t *from, uint8_t *to, size_t most) {
-  std::lock_guard lock(mutex_);
+// Held, unless whoever sends meanwhile does so for longer than a moment.
+std::unique_lock<std::mutex> Sender::lock_soon() {
+  constexpr int kLooks = 100;
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  for (int i = 0; i < kLooks && !lock; i++) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    lock.try_lock();
+  }
+  return lock;
+}
+
+size_t Sender::copy_kept(uint64_t *from, uint8_t *to, size_t most, bool alone) {
+  const std::unique_lock lock = alone ? std::unique_lock(mutex_) : lock_soon();
+  if (!lock) return 0;
   const uint64_t begin = kept_.sent - std::min<uint64_t>(kept_.sent, KEPT_BYTES);
   *from = std::max(*from, begin);
   size_t copied = 0;
@@ -63,9 +76,24 @@ Sender::Stream Sender::stream() {
   return {{nullptr, kept_.sent}, cut_, cut_at_};
 }
 
+uint64_t Sender::sent_so_far() {
+  const std::unique_lock lock = lock_soon();
+  return lock ? kept_.sent : 0;
+}
+
 void Sender::leave() {
   std::lock_guard lock(mutex_);
   broken_ = true;
+}
+
+// Who is gone has no need of it.
+bool Sender::push_at_once(uint16_t op, void *frame, size_t size) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  *static_cast<wire_header *>(frame) = {op, 0, static_cast<uint32_t>(size)};
+  const ssize_t sent = ::send(fd_, frame, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent < 0) return errno != EAGAIN && errno != EWOULDBLOCK;
+  return static_cast<size_t>(sent) == size;
 }
 
 Sender::~Sender() { kept_end(&kept_); }

@@ -57,20 +57,26 @@ class Sender {
     uint64_t cut_at = 0;
   };
   // Copies at most `most` bytes of what is kept, from count *from on, or from where it begins now,
-  // which becomes *from. Returns how many; 0: there are no more. Any thread.
-  size_t copy_kept(uint64_t *from, uint8_t *to, size_t most);
-  // The same without the bytes.
+  // which becomes *from. Returns how many; 0: there are no more, or, unless `alone`, somebody
+  // sends, who may wait for a guest that takes nothing. Any thread.
+  size_t copy_kept(uint64_t *from, uint8_t *to, size_t most, bool alone);
+  // The same without the bytes, where nobody sends; and how many were sent while others may send,
+  // or 0 where one of them does not end soon.
   Stream stream();
+  uint64_t sent_so_far();
   // Goes on with another connection, which lies under the same descriptor now. `stream`: what was
   // sent on it, which is taken; null: its guest does not come back.
   void begin_anew(Records *records, Stream *stream);
   // Says that the connection is another process's: nothing is sent any more.
   void leave();
+  // As `push`, of a frame that is all its header and body, on a link. False where that would wait.
+  bool push_at_once(uint16_t op, void *frame, size_t size);
 
   // Makes a guest that takes nothing for a moment count as gone from now on.
   void hurry() { hurried_.store(true, std::memory_order_relaxed); }
 
  private:
+  std::unique_lock<std::mutex> lock_soon();
   void wait_shortly();
   bool send_sealed(iovec *parts, int count, const iovec *spent);
   bool send_records(std::span<iovec> records);

@@ -49,7 +49,9 @@ struct Target {
       if (head.op == WIRE_RegionOpen) {
         open_region(frame);
       } else if (head.op == WIRE_RegionSettle) {
-        answer(frame, CUDA_SUCCESS, wire_RegionSettle_reply{});
+        wire_RegionSettle_reply settled{};
+        settled.busy = busy;
+        answer(frame, CUDA_SUCCESS, settled);
       } else if (head.op == WIRE_cuCtxSynchronize) {
         answer(frame);
       } else {
@@ -135,6 +137,7 @@ struct Target {
   int here = -1;
   int connection = -1;
   bool shares = false, sealed = true;
+  uint64_t busy = 0;  // pieces of the region that it says it uses still
   uint8_t *region = nullptr;
   std::map<uint64_t, std::string> uploaded;  // through the region, by address
   std::map<uint64_t, uint32_t> open;         // what kernels may do last, by address

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <future>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "base/local_socket.h"
@@ -262,6 +263,28 @@ void answer_loaded(Target &target, const std::vector<uint8_t> &question) {
   target.answer(question, CUDA_SUCCESS, loaded);
 }
 
+constexpr uint64_t kManyAsked = 1000;
+
+// How many answers a connection holds that nobody takes.
+size_t answers_that_fit() {
+  int like[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, like) == 0);
+  const wire_Echo_reply reply{};
+  size_t fit = 0;
+  while (send(like[0], &reply, sizeof reply, MSG_DONTWAIT) == ssize_t(sizeof reply)) ++fit;
+  close(like[0]);
+  close(like[1]);
+  return fit;
+}
+
+// Questions that go at once, so that no answer is read meanwhile.
+void ask_many(World &w, size_t count) {
+  std::vector<wire_Echo> many(count);
+  for (wire_Echo &echo : many) echo.request = {{WIRE_Echo, 0, sizeof echo}, kManyAsked};
+  w.guest.send(many.data(), count * sizeof(wire_Echo));
+  while (w.session->counters()->commands.load() < count) std::this_thread::yield();
+}
+
 bool echoes(World &w) { return w.guest.call(WIRE_Echo, wire_Echo{}).reply.result == CUDA_SUCCESS; }
 
 }  // namespace
@@ -427,6 +450,29 @@ TEST(work_without_end_on_a_destroyed_stream_keeps_the_session_where_it_is) {
   CHECK(w.ended().reason == EndReason::kMoved);
 }
 
+// Who sends waits for it, and the move does not wait for who sends.
+TEST(a_guest_that_takes_no_answers_keeps_its_session_where_it_is) {
+  WorldOptions options;
+  options.rest_patience = std::chrono::milliseconds(100);
+  options.grace = std::chrono::seconds(20);
+  World w(options);
+  const size_t asked = answers_that_fit() + 1;
+  ask_many(w, asked);
+  Target target(w);
+  CHECK(target.take_connection());
+  std::thread serves([&] { CHECK(target.serve_until_commit().empty()); });
+  const Told told = target.told.get_future().get();
+  shutdown(target.here, SHUT_RDWR);
+  serves.join();
+  CHECK(!told.moved);
+  CHECK_EQUAL(told.why, "one of its commands did not end within 0.2 seconds");
+  for (size_t i = 0; i < asked; i++) w.guest.wait(kManyAsked);
+  CHECK(echoes(w));
+  w.session->goodbye();
+  w.guest.close();
+  CHECK(w.ended().reason == EndReason::kClosed);
+}
+
 TEST(unloads_that_are_not_kept_while_it_moves_keep_it_where_it_is) {
   session_limits.unloaded_bytes = 1;
   World w;
@@ -462,6 +508,48 @@ TEST(a_reset_while_it_moves_keeps_it_where_it_is) {
   CHECK(!told.moved);
   CHECK_EQUAL(told.why, "the program resets its context");
   CHECK(echoes(w));
+}
+
+TEST(a_target_that_answers_nothing_that_was_asked_is_not_waited_for) {
+  int fds[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+  std::thread says([&] {
+    const wire_header idle{WIRE_IDLE, 0, sizeof idle};
+    while (send(fds[0], &idle, sizeof idle, MSG_NOSIGNAL) == ssize_t(sizeof idle)) {
+    }
+  });
+  {
+    MoveLink link(
+        fds[1], [] { return false; }, std::chrono::milliseconds(100));
+    wire_Echo q{};
+    q.request.header.op = WIRE_Echo;
+    std::vector<uint8_t> reply;
+    CHECK(!link.ask(&q, sizeof q, nullptr, 0, &reply));
+    CHECK_EQUAL(link.why(), "the process that it was to move to does not answer");
+  }
+  says.join();
+  close(fds[0]);
+}
+
+TEST(a_target_that_never_takes_memory_is_not_waited_for) {
+  WorldOptions options;
+  options.rest_patience = std::chrono::milliseconds(20);
+  World w(options);
+  w.guest.map(World::base(), kGranule);
+  w.guest.upload(World::base(), pattern(5 * Target::kSlot));
+  w.guest.synchronize();
+  Target target(w);
+  target.shares = true;
+  target.busy = UINT64_MAX;
+  CHECK(target.take_connection());
+  std::thread serves([&] { CHECK(target.serve_until_commit().empty()); });
+  const Told told = target.told.get_future().get();
+  shutdown(target.here, SHUT_RDWR);
+  serves.join();
+  CHECK(!told.moved);
+  CHECK_EQUAL(told.why, "the other GPU does not take its memory");
+  CHECK(echoes(w));
+  munmap(target.region, Target::kSlots * Target::kSlot);
 }
 
 TEST(a_session_moves_once_at_a_time) {
@@ -567,6 +655,27 @@ TEST(kernels_that_have_printed_elsewhere_have_a_buffer_whose_size_stays) {
   }
 }
 
+// As the process waits that is to hand in another connection of the guest until it is here.
+TEST(a_source_that_takes_no_answers_ends_the_move) {
+  World w(arriving());
+  int guest[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
+  const char carrier = 0;
+  CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+  const size_t fit = answers_that_fit();
+  ask_many(w, fit);
+  w.guest.ask(WIRE_MoveCommit, wire_MoveCommit{});
+  while (w.session->counters()->commands.load() <= fit) std::this_thread::yield();
+  CHECK(!w.session->resume(guest[0], 0, 1));
+  const SessionEnd end = w.ended();
+  CHECK(end.reason == EndReason::kViolation);
+  CHECK_EQUAL(end.message, "whoever commits the move takes no answers");
+  close(guest[0]);
+  // The guest's connection is the source's still.
+  CHECK_EQUAL(recv(guest[1], guest, sizeof guest, 0), 0);
+  close(guest[1]);
+}
+
 TEST(a_session_that_does_not_come_is_over) {
   World w(arriving());
   CHECK(w.end().reason == EndReason::kClosed);
@@ -579,6 +688,59 @@ TEST(only_a_connection_may_come) {
   CHECK(send_message(w.source_fd, &carrier, 1, file));
   close(file);
   w.expect_violation("no connection");
+}
+
+// World::ended looks for what was loaded.
+TEST(a_place_has_one_expected_module) {
+  World w(arriving());
+  int guest[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
+  const char carrier = 0;
+  CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+  const std::string image = Guest::image("kernel nothing\n");
+  const wire_ModuleLoad like = w.guest.load_command(module_handle(1), image);
+  wire_ModuleExpect q{};
+  q.hash0 = like.hash0;
+  q.hash1 = like.hash1;
+  q.hash2 = like.hash2;
+  q.hash3 = like.hash3;
+  q.total = image.size();
+  w.guest.send_image(image);
+  w.guest.ask(WIRE_ModuleExpect, q);
+  CHECK(echoes(w));
+  w.guest.ask(WIRE_ModuleExpect, q);
+  w.expect_violation("two modules are expected at a place");
+  close(guest[0]);
+  close(guest[1]);
+}
+
+TEST(times_of_events_have_an_end) {
+  for (const int64_t ns : {INT64_MIN, INT64_MAX}) {
+    World w(arriving());
+    int guest[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
+    const char carrier = 0;
+    CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+    const wire_moved_event moved{w.guest.event(1), ns};
+    put_state(w, WIRE_MOVE_EVENTS, packed(moved));
+    w.guest.ask(WIRE_MoveCommit, wire_MoveCommit{});
+    w.expect_violation("no time that makes sense");
+    close(guest[0]);
+    close(guest[1]);
+  }
+}
+
+// Its payload has no place.
+TEST(state_of_no_bytes_is_nothing) {
+  World w(arriving());
+  int guest[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
+  const char carrier = 0;
+  CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+  for (uint32_t kind : {WIRE_MOVE_UNREAD, WIRE_MOVE_PRINTED}) put_state(w, kind, "");
+  CHECK(echoes(w));
+  close(guest[0]);
+  close(guest[1]);
 }
 
 TEST(state_without_sense_is_a_violation) {

@@ -262,6 +262,34 @@ TEST(a_wait_holds_nobody) {
   CHECK_EQUAL(w.guest.wait(request).reply.result, CUDA_SUCCESS);
 }
 
+// Who has it ended before could have more than the limit, once for each command that waits.
+TEST(a_piece_counts_as_long_as_the_device_has_it_mapped) {
+  WorldOptions options;
+  options.memory = 4 * kGranule;
+  World w(options);
+  w.load_kernels();
+  const auto failed = [&] {
+    return static_cast<CUresult>(w.guest.call(WIRE_Echo, wire_Echo{}).reply.async);
+  };
+  const uint64_t at = World::base();
+  create(w, memory(1), 3 * kGranule);
+  place(w, at, 2 * kGranule, 0, memory(1));
+  w.gate(3, w.guest.stream(1, CU_STREAM_NON_BLOCKING));
+  wire_MemoryDisplace q{};
+  q.address = at;
+  q.size = 2 * kGranule;
+  const uint64_t request = w.guest.ask(WIRE_MemoryDisplace, q);
+  release(w, memory(1));
+  CHECK_EQUAL(failed(), CUDA_ERROR_INVALID_HANDLE);
+  create(w, memory(2), 2 * kGranule);
+  CHECK_EQUAL(failed(), CUDA_ERROR_OUT_OF_MEMORY);
+  World::fake().open_gate(3);
+  CHECK_EQUAL(w.guest.wait(request).reply.result, CUDA_SUCCESS);
+  release(w, memory(1));
+  create(w, memory(2), 4 * kGranule);
+  CHECK_EQUAL(failed(), CUDA_SUCCESS);
+}
+
 TEST(memory_that_cannot_be_overwritten_ends_the_process) {
   World w;
   create(w, memory(1), kGranule);

@@ -362,6 +362,7 @@ SessionEnd serve_input(const uint8_t *data, size_t size, std::chrono::millisecon
   });
   int guest[2] = {-1, -1};
   if (options.arrives) {
+    options.expected.clear();  // as whoever moves one says nothing of any
     require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0, "no socket pair");
     const char carrier = 0;
     require(send_message(fds[0], &carrier, sizeof carrier, guest[1]), "no descriptor is sent");

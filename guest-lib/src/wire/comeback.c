@@ -34,7 +34,8 @@ struct comeback {
   _Bool over;              // there will be none
   _Bool started;           // the thread
   int wake;                // an eventfd, one more than its number, that the thread waits at
-  uint64_t number;         // of the session
+  struct descriptor_mark wake_mark;
+  uint64_t number;  // of the session
   pb_byte_t secret[16];
   uint32_t epoch;
   uint32_t seconds;  // for which the server keeps it
@@ -98,12 +99,18 @@ void comeback_received(struct session *session, size_t size) {
 
 // With the lock held. Says that what the thread waits for may be there.
 static void say_changed(struct comeback *comeback) {
-  eventfd_write(comeback->wake - 1, 1);
+  if (descriptor_is(comeback->wake - 1, comeback->wake_mark)) eventfd_write(comeback->wake - 1, 1);
   pthread_cond_broadcast(&comeback->changed);
 }
 
-// With the lock held.
+// With the lock held. What the program has under the socket's number, which it has closed, is left
+// alone: there is no other connection then.
 static void want_another(struct session *session, struct comeback *comeback) {
+  if (!connection_is_there(session)) {
+    comeback->over = 1;
+    pthread_cond_broadcast(&comeback->changed);
+    return;
+  }
   comeback->away = 1;
   comeback->broken = 1;
   // So that whoever reads sees it end.
@@ -128,8 +135,8 @@ _Bool comeback_cut(struct session *session) {
   struct comeback *comeback = session->comeback;
   if (!comeback || guest_is_child()) return 0;
   pthread_mutex_lock(&comeback->lock);
+  if (!comeback->over) want_another(session, comeback);
   const _Bool goes_on = !comeback->over;
-  if (goes_on) want_another(session, comeback);
   pthread_mutex_unlock(&comeback->lock);
   return goes_on;
 }
@@ -246,12 +253,14 @@ static void give_up(struct session *session, struct comeback *comeback) {
 // a program that calls nothing for a while does not find out.
 static void wait_for_end(struct session *session, struct comeback *comeback) {
   // Without its eventfd, as in a program that closes all it does not know, the thread waits to be
-  // told.
+  // told. What has its number then is not looked at.
   struct pollfd polled[2] = {{.fd = comeback->wake - 1, .events = POLLIN},
                              {.fd = connection_fd(session), .events = POLLRDHUP}};
   const int watched = comeback->over ? 1 : 2;
+  const _Bool is_there = descriptor_is(comeback->wake - 1, comeback->wake_mark);
   pthread_mutex_unlock(&comeback->lock);
-  const _Bool deaf = poll(polled, (nfds_t)watched, -1) < 0 || polled[0].revents & ~POLLIN;
+  const _Bool deaf =
+      !is_there || poll(polled, (nfds_t)watched, -1) < 0 || polled[0].revents & ~POLLIN;
   eventfd_t count;
   if (polled[0].revents == POLLIN) eventfd_read(polled[0].fd, &count);
   pthread_mutex_lock(&comeback->lock);
@@ -279,7 +288,7 @@ static void say_goodbye(struct session *session) {
   if (!session->comeback || guest_is_child()) return;
   pthread_mutex_lock(&only.lock);
   only.over = 1;
-  if (!only.sending && !only.away && !guest_is_lost()) {
+  if (!only.sending && !only.away && !guest_is_lost() && connection_is_there(session)) {
     const struct wire_header goodbye = {.op = WIRE_Goodbye, .size = sizeof goodbye};
     connection_send_now(session, &goodbye, sizeof goodbye);
   }
@@ -301,9 +310,13 @@ CUresult comeback_offered(struct session *session, const struct config *config,
   if (welcome->resume_secret.size != sizeof comeback->secret) return CUDA_SUCCESS;
   if (!comeback_possible(session, config)) return CUDA_SUCCESS;
   if (!comeback->kept.ring && !kept_begin(&comeback->kept)) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (!comeback->wake)
+  if (!comeback->wake) {
     comeback->wake = 1 + descriptor_above(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    comeback->wake_mark = descriptor_mark_of(comeback->wake - 1);
+  }
   if (!comeback->wake) return CUDA_ERROR_OPERATING_SYSTEM;
+  // The program has closed it, and the thread cannot be told.
+  if (!descriptor_is(comeback->wake - 1, comeback->wake_mark)) return CUDA_SUCCESS;
   pthread_mutex_lock(&comeback->lock);
   comeback->kept.sent = 0;
   comeback->received = 0;

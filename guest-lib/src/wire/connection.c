@@ -28,7 +28,8 @@ struct connection {
   // Whoever waits looks, and several threads may wait for one session.
   struct silence silence;
   pthread_mutex_t silence_lock;
-  struct tls *tls;  // or NULL
+  struct tls *tls;              // or NULL
+  struct descriptor_mark mark;  // of the socket
 };
 static int limit_ms = 60000;  // as it was when there was one thread
 
@@ -45,7 +46,12 @@ int connection_adopt(struct session *session, int fd) {
     connection->reader_left = 1 + descriptor_above(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!connection->reader_left) return errno;
   session->socket = 1 + fd;
+  connection->mark = descriptor_mark_of(fd);
   return 0;
+}
+
+_Bool connection_is_there(const struct session *session) {
+  return session->socket && descriptor_is(connection_fd(session), session->connection->mark);
 }
 
 void connection_reader_left(struct session *session) {
@@ -247,7 +253,8 @@ int connection_send(struct session *session, struct iovec *parts, int count) {
 }
 
 int connection_replace(struct session *session, int fd, struct tls *tls) {
-  const int error = dup3(fd, connection_fd(session), O_CLOEXEC) < 0 ? errno : 0;
+  int error = connection_is_there(session) ? 0 : EBADF;
+  if (!error && dup3(fd, connection_fd(session), O_CLOEXEC) < 0) error = errno;
   close(fd);
   if (error) {
     tls_close(tls);
@@ -255,6 +262,7 @@ int connection_replace(struct session *session, int fd, struct tls *tls) {
   }
   tls_close(session->connection->tls);
   session->connection->tls = tls;
+  session->connection->mark = descriptor_mark_of(connection_fd(session));
   connection_begin_anew(session);
   connection_watch(session);
   return 0;

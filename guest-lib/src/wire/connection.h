@@ -18,6 +18,9 @@ _Bool connection_make(struct session *session);
 
 // Takes a connected socket, which is the session's from now on. Returns 0, or an errno value.
 int connection_adopt(struct session *session, int fd);
+// Whether its descriptor is that socket still: the program may have closed it, and have something
+// of its own under the number.
+_Bool connection_is_there(const struct session *session);
 // Returns for how many milliseconds a thread may wait for the socket before it asks
 // connection_is_silent.
 int connection_look_ms(void);
