@@ -1,4 +1,5 @@
 // What a session that moves here sends before it is here: no guest may.
+#include <cstring>
 #include <vector>
 
 #include "base/session_limits.h"
@@ -59,8 +60,10 @@ void handle_MoveState(Session &s, const wire_MoveState &in_place) {
   if (!may_arrive(s, "MoveState")) return;
   std::vector<uint8_t> bytes((q.length + 7) & ~uint64_t{7});
   if (!s.payload(bytes.data(), q.length)) return;
-  if (!s.take_state(q.kind, {bytes.data(), q.length}))
-    return s.violation("the state of a session that moves here makes no sense");
+  const bool taken = s.take_state(q.kind, {bytes.data(), q.length});
+  // They may be keys.
+  if (q.kind == WIRE_MOVE_TLS) explicit_bzero(bytes.data(), bytes.size());
+  if (!taken) return s.violation("the state of a session that moves here makes no sense");
   s.posted(WIRE_MoveState, CUDA_SUCCESS);
 }
 

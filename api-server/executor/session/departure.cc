@@ -408,9 +408,10 @@ bool Departure::region() {
 // the same keys: all work has ended, and its leader is parked.
 bool Departure::keys() {
   if (!s_.records_ || s_.answers_.stream().cut) return true;
-  std::vector<uint8_t> bytes;
-  if (!s_.records_->save(&bytes)) return refuse("the guest has ended TLS");
   const std::span<const uint8_t> unopened = s_.records_->unopened();
+  std::vector<uint8_t> bytes;
+  bytes.reserve(Records::kStateBytes + unopened.size());  // no copies of keys stay behind
+  if (!s_.records_->save(&bytes)) return refuse("the guest has ended TLS");
   bytes.insert(bytes.end(), unopened.begin(), unopened.end());
   const bool sent = state(WIRE_MOVE_TLS, bytes.data(), bytes.size());
   explicit_bzero(bytes.data(), bytes.size());

@@ -7,7 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/error.h"
 #include "base/local_socket.h"
@@ -63,6 +65,7 @@ void can_be_woken() {
 }
 
 Arrival::~Arrival() {
+  explicit_bzero(tls.data(), tls.size());
   close_fd(connection);
   kept_end(&sent.kept);
 }
@@ -352,6 +355,7 @@ bool Session::take_state(uint32_t kind, std::span<const uint8_t> bytes) {
     case WIRE_MOVE_TLS:
       to = &arrival_->tls;
       most = Records::kStateBytes + Records::kMostUnopened;
+      to->reserve(most);  // no copies of keys stay behind
       break;
     case WIRE_MOVE_PRINTED:
       to = &arrival_->printed;
@@ -386,6 +390,13 @@ void Session::arrive(const wire_MoveCommit &in_place) {
   // Of who does not wait for the answer to a question another thread may still use the region.
   if (!threads_.wait_alone(std::chrono::steady_clock::now() + rest_patience_))
     return violation("a MoveCommit comes while a question is open");
+  // A source that is at rest has sent nothing that waits for anything else.
+  for (const auto until = std::chrono::steady_clock::now() + rest_patience_;
+       !objects_.all_done();) {
+    if (std::chrono::steady_clock::now() > until)
+      return violation("a MoveCommit comes while work is under way");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   CUresult result = driver().cuCtxSynchronize();
   if (result != CUDA_SUCCESS) return refuse(result);
   // Events that are not here are left out.
@@ -409,7 +420,6 @@ void Session::arrive(const wire_MoveCommit &in_place) {
     } catch (const Error &error) {
       return violation(error.what());
     }
-    explicit_bzero(arrival_->tls.data(), arrival_->tls.size());
   }
   const std::unique_ptr<Arrival> arrival = std::move(arrival_);
   {

@@ -690,6 +690,25 @@ TEST(only_a_connection_may_come) {
   w.expect_violation("no connection");
 }
 
+TEST(a_commit_while_work_waits_ends_the_move) {
+  WorldOptions options = arriving();
+  options.rest_patience = options.patience = std::chrono::milliseconds(50);
+  World w(options);
+  int guest[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
+  const char carrier = 0;
+  CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+  w.load_kernels();
+  w.gate(1, w.guest.stream(1, CU_STREAM_NON_BLOCKING));
+  w.guest.ask(WIRE_MoveCommit, wire_MoveCommit{});
+  const SessionEnd end = w.ended();
+  CHECK(end.reason == EndReason::kViolation);
+  CHECK(end.message.starts_with("a MoveCommit comes while work is under way"));
+  CHECK(!end.reusable);
+  close(guest[0]);
+  close(guest[1]);
+}
+
 // World::ended looks for what was loaded.
 TEST(a_place_has_one_expected_module) {
   World w(arriving());
