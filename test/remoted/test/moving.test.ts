@@ -209,7 +209,8 @@ t.test('two at once, and one that ends meanwhile', { skip: noPrograms }, async (
   const moving = operator.move(id, {});
   await operator.kill(id);
   const answer = await moving;
-  if (!hasMoved(answer)) t.match(answer, { code: 'OB_MOVE' });
+  // Which of the two is heard first nobody knows.
+  if (!hasMoved(answer)) t.match(answer, { code: /^OB_(MOVE|NO_SESSION)$/ });
   await steps.say('step');
   const { code, stderr } = await steps.end();
   t.not(code, 0);
