@@ -2,11 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bit>
 
+#include "base/sealed_memory.h"
 #include "base/waiting.h"
 
 namespace outboard {
@@ -16,15 +16,11 @@ std::unique_ptr<Region> Region::make(const Driver &driver, For whom) {
   return region->open() ? std::move(region) : nullptr;
 }
 
-// What is mapped must not become shorter, or touching it would end the process.
 std::unique_ptr<Region> Region::adopt(const Driver &driver, int descriptor, uint64_t announced) {
   std::unique_ptr<Region> region(new Region(driver, For::kGuest));
   region->fd_ = descriptor;
-  struct stat status;
-  const int seals = fcntl(descriptor, F_GET_SEALS);
-  if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(descriptor, &status) < 0 ||
-      static_cast<uint64_t>(status.st_size) != region->bytes_in_all_ ||
-      announced & ~region->free_ || !region->map())
+  if (!is_sealed_memory(descriptor, region->bytes_in_all_) || announced & ~region->free_ ||
+      !region->map())
     return nullptr;
   region->announced_ = announced;
   region->free_ &= ~announced;

@@ -1,9 +1,8 @@
 #include "session/move_area.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
+#include "base/sealed_memory.h"
 #include "base/waiting.h"
 #include "wire.h"
 
@@ -18,17 +17,10 @@ constexpr uint64_t kPage = 4096;
 
 }  // namespace
 
-// What is mapped must not become shorter, or reading it would end the process.
 std::unique_ptr<MoveArea> MoveArea::shared(const Driver &driver, int descriptor, uint64_t size,
                                            uint64_t slot, unsigned slots) {
   if (slot == 0 || slot % kPage || slot > kMostSlot || slots < 2 || slots > WIRE_REGION_SLOTS ||
-      size > kMostBytes || size < slot * slots) {
-    return nullptr;
-  }
-  struct stat status;
-  const int seals = fcntl(descriptor, F_GET_SEALS);
-  if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(descriptor, &status) < 0 ||
-      static_cast<uint64_t>(status.st_size) != size) {
+      size > kMostBytes || size < slot * slots || !is_sealed_memory(descriptor, size)) {
     return nullptr;
   }
   std::unique_ptr<MoveArea> area(new MoveArea(driver));

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/sealed_memory.h"
 #include "check.h"
 #include "world.h"
 
@@ -101,6 +102,28 @@ TEST(it_can_neither_shrink_nor_grow) {
   CHECK(fcntl(w.guest.descriptor, F_ADD_SEALS, F_SEAL_WRITE) < 0);
   // What its pages held before is nobody's business.
   for (uint64_t at = 0; at < w.size; at++) CHECK(w.bytes[at] == 0);
+}
+
+// What a session that moves here brings with it.
+TEST(memory_of_others_is_sealed_of_its_size_and_of_small_pages) {
+  constexpr uint64_t kSize = 4 << 20;
+  const auto memory = [](unsigned flags, int seals) {
+    const int fd = memfd_create("others", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+    if (fd >= 0) CHECK(ftruncate(fd, kSize) == 0 && fcntl(fd, F_ADD_SEALS, seals) == 0);
+    return fd;
+  };
+  const int sealed = memory(0, F_SEAL_SHRINK), open = memory(0, F_SEAL_GROW);
+  CHECK(is_sealed_memory(sealed, kSize));
+  CHECK(!is_sealed_memory(sealed, kSize / 2));
+  CHECK(!is_sealed_memory(open, kSize));
+  CHECK(!is_sealed_memory(-1, kSize));
+  int pipes[2];
+  CHECK(pipe2(pipes, O_CLOEXEC) == 0);
+  CHECK(!is_sealed_memory(pipes[0], 0));
+  // A kernel may know none.
+  const int huge = memory(MFD_HUGETLB, F_SEAL_SHRINK);
+  CHECK(!is_sealed_memory(huge, kSize));
+  for (int fd : {sealed, open, huge, pipes[0], pipes[1]}) close(fd);
 }
 
 TEST(uploads_lie_in_slots) {
