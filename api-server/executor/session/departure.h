@@ -110,8 +110,8 @@ class Departure {
   // Of its pieces, a bit each: those that can be filled; those that the target has and may still
   // use; and of these, those that it is being asked about.
   uint64_t free_ = 0, sent_ = 0, asked_ = 0;
-  std::chrono::steady_clock::time_point
-      used_at_;  // when it has said last that it was done with one
+  // When the target has said last that it was done with one.
+  std::chrono::steady_clock::time_point used_at_;
   std::chrono::steady_clock::time_point since_;
   std::string parts_;
   std::atomic<bool> told_{false};

@@ -245,10 +245,7 @@ TEST(in_the_middle_of_a_command_it_waits_for_its_guest) {
   w.guest.close();
   Target target(w);
   CHECK(target.take_connection());
-  std::thread serves([&] { CHECK(target.serve_until_commit().empty()); });
-  const Told told = target.told.get_future().get();
-  shutdown(target.here, SHUT_RDWR);
-  serves.join();
+  const Told told = target.serve_until_told();
   CHECK_EQUAL(told.why, "its guest is away, in the middle of a command: its connection was cut");
   w.session->goodbye();
   CHECK(w.ended().reason == EndReason::kClosed);

@@ -10,6 +10,7 @@
 #include <future>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -99,6 +100,14 @@ struct Target {
     wire_MoveState q;
     memcpy(&q, frame.data(), sizeof q);
     states[q.kind].emplace_back(reinterpret_cast<const char *>(frame.data()) + sizeof q, q.length);
+  }
+  // Answers everything of a move that is given up before its commit.
+  Told serve_until_told() {
+    std::thread serves([this] { CHECK(serve_until_commit().empty()); });
+    Told given_up = told.get_future().get();
+    shutdown(here, SHUT_RDWR);
+    serves.join();
+    return given_up;
   }
   // Answers everything up to the commit, which is returned; what came before it is counted.
   std::vector<uint8_t> serve_until_commit() {

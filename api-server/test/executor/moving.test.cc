@@ -391,11 +391,8 @@ TEST(a_session_that_stays_goes_on_though_the_work_waits_for_what_comes_next) {
   {
     Target target(w);
     CHECK(target.take_connection());
-    std::thread loads([&] { CHECK(target.serve_until_commit().empty()); });
-    CHECK_EQUAL(target.told.get_future().get().why,
+    CHECK_EQUAL(target.serve_until_told().why,
                 "its work on the device did not end within 0.1 seconds");
-    shutdown(target.here, SHUT_RDWR);
-    loads.join();
   }
   CHECK(echoes(w));
   {
@@ -430,10 +427,7 @@ TEST(work_without_end_on_a_destroyed_stream_keeps_the_session_where_it_is) {
   for (int i = 0; i < 2; i++) {
     Target target(w);
     CHECK(target.take_connection());
-    std::thread loads([&] { CHECK(target.serve_until_commit().empty()); });
-    const Told told = target.told.get_future().get();
-    shutdown(target.here, SHUT_RDWR);
-    loads.join();
+    const Told told = target.serve_until_told();
     CHECK(!told.moved);
     CHECK_EQUAL(told.why, "its work on the device did not end within 0.1 seconds");
     // The kernel runs still, and nobody waits for it.
@@ -460,10 +454,7 @@ TEST(a_guest_that_takes_no_answers_keeps_its_session_where_it_is) {
   ask_many(w, asked);
   Target target(w);
   CHECK(target.take_connection());
-  std::thread serves([&] { CHECK(target.serve_until_commit().empty()); });
-  const Told told = target.told.get_future().get();
-  shutdown(target.here, SHUT_RDWR);
-  serves.join();
+  const Told told = target.serve_until_told();
   CHECK(!told.moved);
   CHECK_EQUAL(told.why, "one of its commands did not end within 0.2 seconds");
   for (size_t i = 0; i < asked; i++) w.guest.wait(kManyAsked);
@@ -542,10 +533,7 @@ TEST(a_target_that_never_takes_memory_is_not_waited_for) {
   target.shares = true;
   target.busy = UINT64_MAX;
   CHECK(target.take_connection());
-  std::thread serves([&] { CHECK(target.serve_until_commit().empty()); });
-  const Told told = target.told.get_future().get();
-  shutdown(target.here, SHUT_RDWR);
-  serves.join();
+  const Told told = target.serve_until_told();
   CHECK(!told.moved);
   CHECK_EQUAL(told.why, "the other GPU does not take its memory");
   CHECK(echoes(w));
@@ -601,15 +589,30 @@ void put_state(World &w, uint32_t kind, const std::string &bytes) {
   w.guest.put(WIRE_MoveState, q, bytes);
 }
 
+// The connection of a guest, handed over with a session that comes.
+struct Connection {
+  int program = -1,
+      source = -1;  // the ends: the guest's, and the source's own of what it hands over
+  explicit Connection(World &w) {
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    source = ends[0];
+    program = ends[1];
+    const char carrier = 0;
+    CHECK(send_message(w.source_fd, &carrier, 1, source));
+  }
+  ~Connection() {
+    close_fd(source);
+    close_fd(program);
+  }
+  Connection(const Connection &) = delete;
+};
+
 }  // namespace
 
 TEST(a_session_comes_with_what_was_not_carried_out) {
   World w(arriving());
-  int guest[2];
-  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
-  const char carrier = 0;
-  CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
-  close(guest[0]);
+  Connection guest(w);
   CHECK_EQUAL(w.guest.call(WIRE_RegionOpen, wire_RegionOpen{}).reply.result, CUDA_SUCCESS);
   w.guest.map(World::base(), kGranule);
   w.guest.upload(World::base(), pattern(5000));
@@ -624,7 +627,7 @@ TEST(a_session_comes_with_what_was_not_carried_out) {
   // That link is over, behind what may have been said of being idle.
   for (Frame frame = w.guest.next(); !frame.bytes.empty(); frame = w.guest.next())
     CHECK_EQUAL(frame.op(), WIRE_IDLE);
-  Guest program(guest[1]);
+  Guest program(std::exchange(guest.program, -1));
   const Answer answer = program.wait(77);
   CHECK_EQUAL(answer.reply.async, CUDA_ERROR_INVALID_IMAGE);
   CHECK(program.download(World::base(), 5000) == pattern(5000));
@@ -637,14 +640,10 @@ TEST(a_session_comes_with_what_was_not_carried_out) {
 TEST(kernels_that_have_printed_elsewhere_have_a_buffer_whose_size_stays) {
   for (const bool printed : {false, true}) {
     World w(arriving());
-    int guest[2];
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
-    const char carrier = 0;
-    CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
-    close(guest[0]);
+    Connection guest(w);
     if (printed) put_state(w, WIRE_MOVE_PRINTED, "\1");
     CHECK_EQUAL(w.guest.call(WIRE_MoveCommit, wire_MoveCommit{}).reply.result, CUDA_SUCCESS);
-    Guest program(guest[1]);
+    Guest program(std::exchange(guest.program, -1));
     wire_LimitSet q{};
     q.limit = CU_LIMIT_PRINTF_FIFO_SIZE;
     q.value = 1 << 20;
@@ -658,22 +657,19 @@ TEST(kernels_that_have_printed_elsewhere_have_a_buffer_whose_size_stays) {
 // As the process waits that is to hand in another connection of the guest until it is here.
 TEST(a_source_that_takes_no_answers_ends_the_move) {
   World w(arriving());
-  int guest[2];
-  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
-  const char carrier = 0;
-  CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+  Connection guest(w);
   const size_t fit = answers_that_fit();
   ask_many(w, fit);
   w.guest.ask(WIRE_MoveCommit, wire_MoveCommit{});
   while (w.session->counters()->commands.load() <= fit) std::this_thread::yield();
-  CHECK(!w.session->resume(guest[0], 0, 1));
+  CHECK(!w.session->resume(guest.source, 0, 1));
   const SessionEnd end = w.ended();
   CHECK(end.reason == EndReason::kViolation);
   CHECK_EQUAL(end.message, "whoever commits the move takes no answers");
-  close(guest[0]);
+  close_fd(std::exchange(guest.source, -1));
   // The guest's connection is the source's still.
-  CHECK_EQUAL(recv(guest[1], guest, sizeof guest, 0), 0);
-  close(guest[1]);
+  char nothing;
+  CHECK_EQUAL(recv(guest.program, &nothing, sizeof nothing, 0), 0);
 }
 
 TEST(a_session_that_does_not_come_is_over) {
@@ -694,10 +690,7 @@ TEST(a_commit_while_work_waits_ends_the_move) {
   WorldOptions options = arriving();
   options.rest_patience = options.patience = std::chrono::milliseconds(50);
   World w(options);
-  int guest[2];
-  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
-  const char carrier = 0;
-  CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+  Connection guest(w);
   w.load_kernels();
   w.gate(1, w.guest.stream(1, CU_STREAM_NON_BLOCKING));
   w.guest.ask(WIRE_MoveCommit, wire_MoveCommit{});
@@ -705,17 +698,12 @@ TEST(a_commit_while_work_waits_ends_the_move) {
   CHECK(end.reason == EndReason::kViolation);
   CHECK(end.message.starts_with("a MoveCommit comes while work is under way"));
   CHECK(!end.reusable);
-  close(guest[0]);
-  close(guest[1]);
 }
 
 // World::ended looks for what was loaded.
 TEST(a_place_has_one_expected_module) {
   World w(arriving());
-  int guest[2];
-  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
-  const char carrier = 0;
-  CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+  Connection guest(w);
   const std::string image = Guest::image("kernel nothing\n");
   const wire_ModuleLoad like = w.guest.load_command(module_handle(1), image);
   wire_ModuleExpect q{};
@@ -729,50 +717,33 @@ TEST(a_place_has_one_expected_module) {
   CHECK(echoes(w));
   w.guest.ask(WIRE_ModuleExpect, q);
   w.expect_violation("two modules are expected at a place");
-  close(guest[0]);
-  close(guest[1]);
 }
 
 TEST(times_of_events_have_an_end) {
   for (const int64_t ns : {INT64_MIN, INT64_MAX}) {
     World w(arriving());
-    int guest[2];
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
-    const char carrier = 0;
-    CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+    Connection guest(w);
     const wire_moved_event moved{w.guest.event(1), ns};
     put_state(w, WIRE_MOVE_EVENTS, packed(moved));
     w.guest.ask(WIRE_MoveCommit, wire_MoveCommit{});
     w.expect_violation("no time that makes sense");
-    close(guest[0]);
-    close(guest[1]);
   }
 }
 
 // Its payload has no place.
 TEST(state_of_no_bytes_is_nothing) {
   World w(arriving());
-  int guest[2];
-  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
-  const char carrier = 0;
-  CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+  Connection guest(w);
   for (uint32_t kind : {WIRE_MOVE_UNREAD, WIRE_MOVE_PRINTED}) put_state(w, kind, "");
   CHECK(echoes(w));
-  close(guest[0]);
-  close(guest[1]);
 }
 
 TEST(state_without_sense_is_a_violation) {
   for (uint32_t kind : {uint32_t{WIRE_MOVE_KINDS}, uint32_t{WIRE_MOVE_COUNTERS}}) {
     World w(arriving());
-    int guest[2];
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guest) == 0);
-    const char carrier = 0;
-    CHECK(send_message(w.source_fd, &carrier, 1, guest[0]));
+    Connection guest(w);
     put_state(w, kind, std::string(4096, 'x'));
     w.expect_violation("makes no sense");
-    close(guest[0]);
-    close(guest[1]);
   }
 }
 
