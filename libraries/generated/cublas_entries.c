@@ -1927,34 +1927,62 @@ int unserved_337(void) { return library_unserved(337); }
 int cublasGetVersion_v2(struct cublas_handle *handle, void *version) {
   return cublas_cublasGetVersion_v2(handle, version);
 }
-int unserved_339(void) __asm__("cublasHSHgemvBatched");
-int unserved_339(void) { return library_unserved(339); }
-int unserved_340(void) __asm__("cublasHSHgemvBatched_64");
-int unserved_340(void) { return library_unserved(340); }
-int unserved_341(void) __asm__("cublasHSHgemvStridedBatched");
-int unserved_341(void) { return library_unserved(341); }
-int unserved_342(void) __asm__("cublasHSHgemvStridedBatched_64");
-int unserved_342(void) { return library_unserved(342); }
-int unserved_343(void) __asm__("cublasHSSgemvBatched");
-int unserved_343(void) { return library_unserved(343); }
-int unserved_344(void) __asm__("cublasHSSgemvBatched_64");
-int unserved_344(void) { return library_unserved(344); }
-int unserved_345(void) __asm__("cublasHSSgemvStridedBatched");
-int unserved_345(void) { return library_unserved(345); }
-int unserved_346(void) __asm__("cublasHSSgemvStridedBatched_64");
-int unserved_346(void) { return library_unserved(346); }
-int unserved_347(void) __asm__("cublasHgemm");
-int unserved_347(void) { return library_unserved(347); }
-int unserved_348(void) __asm__("cublasHgemmBatched");
-int unserved_348(void) { return library_unserved(348); }
-int unserved_349(void) __asm__("cublasHgemmBatched_64");
-int unserved_349(void) { return library_unserved(349); }
-int unserved_350(void) __asm__("cublasHgemmStridedBatched");
-int unserved_350(void) { return library_unserved(350); }
-int unserved_351(void) __asm__("cublasHgemmStridedBatched_64");
-int unserved_351(void) { return library_unserved(351); }
-int unserved_352(void) __asm__("cublasHgemm_64");
-int unserved_352(void) { return library_unserved(352); }
+int cublasHSHgemvBatched(struct cublas_handle *handle, int trans, int m, int n, void *alpha, void *Aarray, int lda, void *xarray, int incx, void *beta, void *yarray, int incy, int batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)Aarray, (uint64_t)(int64_t)lda, (uint64_t)(uintptr_t)xarray, (uint64_t)(int64_t)incx, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)yarray, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasHSHgemvBatched, words);
+}
+int cublasHSHgemvBatched_64(struct cublas_handle *handle, int trans, int64_t m, int64_t n, void *alpha, void *Aarray, int64_t lda, void *xarray, int64_t incx, void *beta, void *yarray, int64_t incy, int64_t batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)Aarray, (uint64_t)(int64_t)lda, (uint64_t)(uintptr_t)xarray, (uint64_t)(int64_t)incx, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)yarray, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasHSHgemvBatched_64, words);
+}
+int cublasHSHgemvStridedBatched(struct cublas_handle *handle, int trans, int m, int n, void *alpha, void *A, int lda, long long strideA, void *x, int incx, long long stridex, void *beta, void *y, int incy, long long stridey, int batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)A, (uint64_t)(int64_t)lda, (uint64_t)(int64_t)strideA, (uint64_t)(uintptr_t)x, (uint64_t)(int64_t)incx, (uint64_t)(int64_t)stridex, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)y, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)stridey, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasHSHgemvStridedBatched, words);
+}
+int cublasHSHgemvStridedBatched_64(struct cublas_handle *handle, int trans, int64_t m, int64_t n, void *alpha, void *A, int64_t lda, long long strideA, void *x, int64_t incx, long long stridex, void *beta, void *y, int64_t incy, long long stridey, int64_t batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)A, (uint64_t)(int64_t)lda, (uint64_t)(int64_t)strideA, (uint64_t)(uintptr_t)x, (uint64_t)(int64_t)incx, (uint64_t)(int64_t)stridex, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)y, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)stridey, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasHSHgemvStridedBatched_64, words);
+}
+int cublasHSSgemvBatched(struct cublas_handle *handle, int trans, int m, int n, void *alpha, void *Aarray, int lda, void *xarray, int incx, void *beta, void *yarray, int incy, int batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)Aarray, (uint64_t)(int64_t)lda, (uint64_t)(uintptr_t)xarray, (uint64_t)(int64_t)incx, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)yarray, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasHSSgemvBatched, words);
+}
+int cublasHSSgemvBatched_64(struct cublas_handle *handle, int trans, int64_t m, int64_t n, void *alpha, void *Aarray, int64_t lda, void *xarray, int64_t incx, void *beta, void *yarray, int64_t incy, int64_t batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)Aarray, (uint64_t)(int64_t)lda, (uint64_t)(uintptr_t)xarray, (uint64_t)(int64_t)incx, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)yarray, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasHSSgemvBatched_64, words);
+}
+int cublasHSSgemvStridedBatched(struct cublas_handle *handle, int trans, int m, int n, void *alpha, void *A, int lda, long long strideA, void *x, int incx, long long stridex, void *beta, void *y, int incy, long long stridey, int batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)A, (uint64_t)(int64_t)lda, (uint64_t)(int64_t)strideA, (uint64_t)(uintptr_t)x, (uint64_t)(int64_t)incx, (uint64_t)(int64_t)stridex, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)y, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)stridey, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasHSSgemvStridedBatched, words);
+}
+int cublasHSSgemvStridedBatched_64(struct cublas_handle *handle, int trans, int64_t m, int64_t n, void *alpha, void *A, int64_t lda, long long strideA, void *x, int64_t incx, long long stridex, void *beta, void *y, int64_t incy, long long stridey, int64_t batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)A, (uint64_t)(int64_t)lda, (uint64_t)(int64_t)strideA, (uint64_t)(uintptr_t)x, (uint64_t)(int64_t)incx, (uint64_t)(int64_t)stridex, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)y, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)stridey, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasHSSgemvStridedBatched_64, words);
+}
+int cublasHgemm(struct cublas_handle *handle, int transa, int transb, int m, int n, int k, void *alpha, void *A, int lda, void *B, int ldb, void *beta, void *C, int ldc) {
+  const uint64_t words[] = {(uint64_t)(int64_t)transa, (uint64_t)(int64_t)transb, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(int64_t)k, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)A, (uint64_t)(int64_t)lda, (uint64_t)(uintptr_t)B, (uint64_t)(int64_t)ldb, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)C, (uint64_t)(int64_t)ldc};
+  return cublas_call(handle, CUBLAS_cublasHgemm, words);
+}
+int cublasHgemmBatched(struct cublas_handle *handle, int transa, int transb, int m, int n, int k, void *alpha, void *Aarray, int lda, void *Barray, int ldb, void *beta, void *Carray, int ldc, int batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)transa, (uint64_t)(int64_t)transb, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(int64_t)k, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)Aarray, (uint64_t)(int64_t)lda, (uint64_t)(uintptr_t)Barray, (uint64_t)(int64_t)ldb, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)Carray, (uint64_t)(int64_t)ldc, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasHgemmBatched, words);
+}
+int cublasHgemmBatched_64(struct cublas_handle *handle, int transa, int transb, int64_t m, int64_t n, int64_t k, void *alpha, void *Aarray, int64_t lda, void *Barray, int64_t ldb, void *beta, void *Carray, int64_t ldc, int64_t batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)transa, (uint64_t)(int64_t)transb, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(int64_t)k, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)Aarray, (uint64_t)(int64_t)lda, (uint64_t)(uintptr_t)Barray, (uint64_t)(int64_t)ldb, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)Carray, (uint64_t)(int64_t)ldc, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasHgemmBatched_64, words);
+}
+int cublasHgemmStridedBatched(struct cublas_handle *handle, int transa, int transb, int m, int n, int k, void *alpha, void *A, int lda, long long strideA, void *B, int ldb, long long strideB, void *beta, void *C, int ldc, long long strideC, int batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)transa, (uint64_t)(int64_t)transb, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(int64_t)k, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)A, (uint64_t)(int64_t)lda, (uint64_t)(int64_t)strideA, (uint64_t)(uintptr_t)B, (uint64_t)(int64_t)ldb, (uint64_t)(int64_t)strideB, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)C, (uint64_t)(int64_t)ldc, (uint64_t)(int64_t)strideC, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasHgemmStridedBatched, words);
+}
+int cublasHgemmStridedBatched_64(struct cublas_handle *handle, int transa, int transb, int64_t m, int64_t n, int64_t k, void *alpha, void *A, int64_t lda, long long strideA, void *B, int64_t ldb, long long strideB, void *beta, void *C, int64_t ldc, long long strideC, int64_t batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)transa, (uint64_t)(int64_t)transb, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(int64_t)k, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)A, (uint64_t)(int64_t)lda, (uint64_t)(int64_t)strideA, (uint64_t)(uintptr_t)B, (uint64_t)(int64_t)ldb, (uint64_t)(int64_t)strideB, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)C, (uint64_t)(int64_t)ldc, (uint64_t)(int64_t)strideC, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasHgemmStridedBatched_64, words);
+}
+int cublasHgemm_64(struct cublas_handle *handle, int transa, int transb, int64_t m, int64_t n, int64_t k, void *alpha, void *A, int64_t lda, void *B, int64_t ldb, void *beta, void *C, int64_t ldc) {
+  const uint64_t words[] = {(uint64_t)(int64_t)transa, (uint64_t)(int64_t)transb, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(int64_t)k, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)A, (uint64_t)(int64_t)lda, (uint64_t)(uintptr_t)B, (uint64_t)(int64_t)ldb, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)C, (uint64_t)(int64_t)ldc};
+  return cublas_call(handle, CUBLAS_cublasHgemm_64, words);
+}
 int cublasIamaxEx(struct cublas_handle *handle, int n, void *x, int xType, int incx, void *result) {
   const uint64_t words[] = {(uint64_t)(int64_t)n, (uint64_t)(uintptr_t)x, (uint64_t)(int64_t)xType, (uint64_t)(int64_t)incx, (uint64_t)(uintptr_t)result};
   return cublas_call(handle, CUBLAS_cublasIamaxEx, words);
@@ -2625,22 +2653,38 @@ int cublasSwapEx_64(struct cublas_handle *handle, int64_t n, void *x, int xType,
   const uint64_t words[] = {(uint64_t)(int64_t)n, (uint64_t)(uintptr_t)x, (uint64_t)(int64_t)xType, (uint64_t)(int64_t)incx, (uint64_t)(uintptr_t)y, (uint64_t)(int64_t)yType, (uint64_t)(int64_t)incy};
   return cublas_call(handle, CUBLAS_cublasSwapEx_64, words);
 }
-int unserved_553(void) __asm__("cublasTSSgemvBatched");
-int unserved_553(void) { return library_unserved(553); }
-int unserved_554(void) __asm__("cublasTSSgemvBatched_64");
-int unserved_554(void) { return library_unserved(554); }
-int unserved_555(void) __asm__("cublasTSSgemvStridedBatched");
-int unserved_555(void) { return library_unserved(555); }
-int unserved_556(void) __asm__("cublasTSSgemvStridedBatched_64");
-int unserved_556(void) { return library_unserved(556); }
-int unserved_557(void) __asm__("cublasTSTgemvBatched");
-int unserved_557(void) { return library_unserved(557); }
-int unserved_558(void) __asm__("cublasTSTgemvBatched_64");
-int unserved_558(void) { return library_unserved(558); }
-int unserved_559(void) __asm__("cublasTSTgemvStridedBatched");
-int unserved_559(void) { return library_unserved(559); }
-int unserved_560(void) __asm__("cublasTSTgemvStridedBatched_64");
-int unserved_560(void) { return library_unserved(560); }
+int cublasTSSgemvBatched(struct cublas_handle *handle, int trans, int m, int n, void *alpha, void *Aarray, int lda, void *xarray, int incx, void *beta, void *yarray, int incy, int batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)Aarray, (uint64_t)(int64_t)lda, (uint64_t)(uintptr_t)xarray, (uint64_t)(int64_t)incx, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)yarray, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasTSSgemvBatched, words);
+}
+int cublasTSSgemvBatched_64(struct cublas_handle *handle, int trans, int64_t m, int64_t n, void *alpha, void *Aarray, int64_t lda, void *xarray, int64_t incx, void *beta, void *yarray, int64_t incy, int64_t batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)Aarray, (uint64_t)(int64_t)lda, (uint64_t)(uintptr_t)xarray, (uint64_t)(int64_t)incx, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)yarray, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasTSSgemvBatched_64, words);
+}
+int cublasTSSgemvStridedBatched(struct cublas_handle *handle, int trans, int m, int n, void *alpha, void *A, int lda, long long strideA, void *x, int incx, long long stridex, void *beta, void *y, int incy, long long stridey, int batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)A, (uint64_t)(int64_t)lda, (uint64_t)(int64_t)strideA, (uint64_t)(uintptr_t)x, (uint64_t)(int64_t)incx, (uint64_t)(int64_t)stridex, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)y, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)stridey, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasTSSgemvStridedBatched, words);
+}
+int cublasTSSgemvStridedBatched_64(struct cublas_handle *handle, int trans, int64_t m, int64_t n, void *alpha, void *A, int64_t lda, long long strideA, void *x, int64_t incx, long long stridex, void *beta, void *y, int64_t incy, long long stridey, int64_t batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)A, (uint64_t)(int64_t)lda, (uint64_t)(int64_t)strideA, (uint64_t)(uintptr_t)x, (uint64_t)(int64_t)incx, (uint64_t)(int64_t)stridex, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)y, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)stridey, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasTSSgemvStridedBatched_64, words);
+}
+int cublasTSTgemvBatched(struct cublas_handle *handle, int trans, int m, int n, void *alpha, void *Aarray, int lda, void *xarray, int incx, void *beta, void *yarray, int incy, int batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)Aarray, (uint64_t)(int64_t)lda, (uint64_t)(uintptr_t)xarray, (uint64_t)(int64_t)incx, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)yarray, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasTSTgemvBatched, words);
+}
+int cublasTSTgemvBatched_64(struct cublas_handle *handle, int trans, int64_t m, int64_t n, void *alpha, void *Aarray, int64_t lda, void *xarray, int64_t incx, void *beta, void *yarray, int64_t incy, int64_t batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)Aarray, (uint64_t)(int64_t)lda, (uint64_t)(uintptr_t)xarray, (uint64_t)(int64_t)incx, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)yarray, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasTSTgemvBatched_64, words);
+}
+int cublasTSTgemvStridedBatched(struct cublas_handle *handle, int trans, int m, int n, void *alpha, void *A, int lda, long long strideA, void *x, int incx, long long stridex, void *beta, void *y, int incy, long long stridey, int batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)A, (uint64_t)(int64_t)lda, (uint64_t)(int64_t)strideA, (uint64_t)(uintptr_t)x, (uint64_t)(int64_t)incx, (uint64_t)(int64_t)stridex, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)y, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)stridey, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasTSTgemvStridedBatched, words);
+}
+int cublasTSTgemvStridedBatched_64(struct cublas_handle *handle, int trans, int64_t m, int64_t n, void *alpha, void *A, int64_t lda, long long strideA, void *x, int64_t incx, long long stridex, void *beta, void *y, int64_t incy, long long stridey, int64_t batchCount) {
+  const uint64_t words[] = {(uint64_t)(int64_t)trans, (uint64_t)(int64_t)m, (uint64_t)(int64_t)n, (uint64_t)(uintptr_t)alpha, (uint64_t)(uintptr_t)A, (uint64_t)(int64_t)lda, (uint64_t)(int64_t)strideA, (uint64_t)(uintptr_t)x, (uint64_t)(int64_t)incx, (uint64_t)(int64_t)stridex, (uint64_t)(uintptr_t)beta, (uint64_t)(uintptr_t)y, (uint64_t)(int64_t)incy, (uint64_t)(int64_t)stridey, (uint64_t)(int64_t)batchCount};
+  return cublas_call(handle, CUBLAS_cublasTSTgemvStridedBatched_64, words);
+}
 int unserved_561(void) __asm__("cublasUint8gemmBias");
 int unserved_561(void) { return library_unserved(561); }
 int unserved_562(void) __asm__("cublasXerbla");

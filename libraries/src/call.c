@@ -138,7 +138,7 @@ static int send_call(struct cublas_handle *handle, uint32_t function, const uint
   struct learnt_key key = with_settings(packed->key, handle), alike = {0};
   const struct learnt_key here = learnt_here(key);
   // What is known of it is not looked at again.
-  const _Bool is_sure = !learnt(here) && sure(row, words, &alike);
+  const _Bool is_sure = !learnt(here) && sure(row, function, words, &alike);
   if (is_sure) key = with_settings(alike, handle);
   const struct learnt_key widely = learnt_here(key);
   if (!packed->answers && (learnt_alike(here, widely) ||

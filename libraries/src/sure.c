@@ -76,7 +76,8 @@ static _Bool is_typed(struct look *look, const struct library_argument *argument
   return type == (of == R_64F || of == C_64F ? COMPUTE_64F : COMPUTE_32F);
 }
 
-_Bool sure(const struct library_call *call, const uint64_t *words, struct learnt_key *key) {
+_Bool sure(const struct library_call *call, uint32_t function, const uint64_t *words,
+           struct learnt_key *key) {
   struct look look = {call, words, 0, -1};
   _Bool arrays = 0, typed = 0, scalars_typed = 0;
   key->value = (uint64_t)SURE;
@@ -90,6 +91,8 @@ _Bool sure(const struct library_call *call, const uint64_t *words, struct learnt
                         argument->kind == LIBRARY_PACKED;
     if (!words[i] || argument->optional || (array && !is_array(&look, argument))) return 0;
     arrays |= array;
+    // Which GPUs have what of half precision is the library's to know: of each function for itself.
+    if (argument->element == 2) learnt_add(key, function);
     if (argument->element) continue;
     if (!is_typed(&look, argument, key)) return 0;
     typed = 1;

@@ -8,8 +8,9 @@
 #include "learnt.h"
 #include "library_call.h"
 
-// Whether a call with these parameters (without the handle, as the program gave them) succeeds
-// wherever another one of the same `key` has. Says no where it cannot tell.
-_Bool sure(const struct library_call *call, const uint64_t *words, struct learnt_key *key);
+// Whether a call of `function` with these parameters (without the handle, as the program gave them)
+// succeeds wherever another one of the same `key` has. Says no where it cannot tell.
+_Bool sure(const struct library_call *call, uint32_t function, const uint64_t *words,
+           struct learnt_key *key);
 
 #endif

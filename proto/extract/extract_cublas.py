@@ -40,11 +40,14 @@ def exports(library: Path) -> list:
 def main() -> None:
     cuda, *releases = (Path(argument).resolve() for argument in sys.argv[1:])
     newest = releases[0]
-    unit = header.parse("#include <cublas_api.h>\n", [newest / "include", cuda])
+    # As C++: programs of C are told of none of half precision.
+    unit = header.parse("#include <cublas_api.h>\n", [newest / "include", cuda], "c++")
+    blocks = [each for each in unit.cursor.get_children() if each.kind == CursorKind.LINKAGE_SPEC]
     text = (newest / "include" / "cublas_api.h").read_text()
     functions = {
         cursor.spelling: header.function(cursor)
-        for cursor in unit.cursor.get_children()
+        for block in blocks
+        for cursor in block.get_children()
         if cursor.kind == CursorKind.FUNCTION_DECL and cursor.spelling.startswith("cublas")
         # Not those that the header itself defines for programs of C++.
         and not cursor.is_definition()

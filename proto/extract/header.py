@@ -8,13 +8,13 @@ from clang import cindex
 from clang.cindex import CursorKind, TypeKind
 
 
-def parse(source: str, includes: list[Path]) -> cindex.TranslationUnit:
+def parse(source: str, includes: list[Path], language: str = "c") -> cindex.TranslationUnit:
     index = cindex.Index.create()
     builtin = Path(cindex.__file__).parent / "native"
     gcc_include = sorted(Path("/usr/lib/gcc/x86_64-linux-gnu").glob("*/include"))[-1]
     unit = index.parse(
         "facts.c",
-        args=["-x", "c", *(f"-I{include}" for include in includes),
+        args=["-x", language, *(f"-I{include}" for include in includes),
               f"-isystem{gcc_include}", f"-isystem{builtin}"],
         unsaved_files=[("facts.c", source)],
     )

@@ -60,6 +60,8 @@ const elements: Record<string, number> = {
   cuDoubleComplex: 16,
   int: 4,
   int64_t: 8,
+  __half: 2,
+  __nv_bfloat16: 2,
 };
 /** As many as library_call.h says. */
 const PARAMETERS_MAX = 24;

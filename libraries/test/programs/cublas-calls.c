@@ -175,14 +175,25 @@ static _Bool is_complex(const char *name) {
   return strncmp(name, "cublasC", 7) == 0 && strncmp(name, "cublasCopy", 10) != 0;
 }
 
-// Numbers of the kind that a function works on. In double precision where it has that.
-static void fill(void *to, size_t bytes, _Bool doubles, int salt) {
-  for (size_t i = 0; i < bytes / (doubles ? 8 : 4); i++) {
+enum number { SINGLE, DOUBLE, HALF, BRAIN };
+
+// The upper bits of one that has no others.
+static uint16_t narrow(float value, enum number kind) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return (uint16_t)(kind == BRAIN ? bits >> 16 : (bits - ((127u - 15) << 23)) >> 13);
+}
+
+static void fill(void *to, size_t bytes, enum number kind, int salt) {
+  static const size_t sizes[] = {4, 8, 2, 2};
+  for (size_t i = 0; i < bytes / sizes[kind]; i++) {
     const double value = (double)((i * 7 + (size_t)salt * 3) % 11 + 1) / 16 + (i % (STEP + 1) == 0);
-    if (doubles)
+    if (kind == DOUBLE)
       ((double *)to)[i] = value;
-    else
+    else if (kind == SINGLE)
       ((float *)to)[i] = (float)value;
+    else
+      ((uint16_t *)to)[i] = narrow((float)value, kind);
   }
 }
 
@@ -218,6 +229,19 @@ static void choose(const struct library_call *call, uint64_t *words) {
   }
 }
 
+// Numbers of the kind that a function works on, in double precision where it has that. Those of
+// half precision take single scalars where they say so, and the last of three letters is that of
+// results.
+static enum number number_of(const struct library_call *call, const struct library_argument *a,
+                             int array) {
+  const char *letters = call->name + strlen("cublas");
+  if (of_doubles(call->name)) return DOUBLE;
+  if ((*letters != 'H' && *letters != 'T') || a->element == 4) return SINGLE;
+  enum { Y = 4 };  // behind alpha, A, x and beta
+  if (letters[1] == 'S' && array == Y && letters[2] == 'S') return SINGLE;
+  return *letters == 'H' ? HALF : BRAIN;
+}
+
 static _Bool has_pointers(const struct library_call *call, const struct library_argument *a) {
   return a->kind == LIBRARY_VECTOR && a->element == 8 && a->step < 0 &&
          strstr(call->name, "Batched") != NULL;
@@ -246,7 +270,6 @@ static uint64_t hash(uint64_t sum, const void *bytes, size_t size) {
 static void call_one(const struct library_call *call, int mode, CUdeviceptr memory) {
   static uint64_t image[(ARRAYS + 1) * WORDS], results[ARRAYS][16];
   uint64_t words[LIBRARY_PARAMETERS_MAX];
-  const _Bool doubles = of_doubles(call->name);
   choose(call, words);
   choose_rest(call, words);
   // m, n and k of calls whose table has only arrays of pointers: their first numbers.
@@ -265,14 +288,14 @@ static void call_one(const struct library_call *call, int mode, CUdeviceptr memo
       if (!enumerated && !words[i]) words[i] = SIZE, sizes++;
     }
   }
-  fill(image, sizeof image, doubles, 1);
+  fill(image, sizeof image, of_doubles(call->name) ? DOUBLE : SINGLE, 1);
   int used = 0;
   for (int i = 0; i < call->count; i++) {
     const struct library_argument *a = &call->arguments[i];
     if (a->kind == LIBRARY_VALUE) continue;
     uint64_t *mine = &image[used * WORDS];
     const CUdeviceptr at = memory + (CUdeviceptr)used * WORDS * 8;
-    fill(mine, WORDS * 8, doubles, used);
+    fill(mine, WORDS * 8, number_of(call, a, used), used);
     if (has_pointers(call, a)) {
       for (int b = 0; b < BATCH; b++) mine[b] = at + 256 + (CUdeviceptr)b * STRIDE * 8;
     } else if (a->kind == LIBRARY_VECTOR && a->element == 4 && strstr(call->name, "Batched") &&
