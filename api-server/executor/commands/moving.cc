@@ -62,7 +62,7 @@ void handle_MoveState(Session &s, const wire_MoveState &in_place) {
   if (!s.payload(bytes.data(), q.length)) return;
   const bool taken = s.take_state(q.kind, {bytes.data(), q.length});
   // They may be keys.
-  if (q.kind == WIRE_MOVE_TLS) explicit_bzero(bytes.data(), bytes.size());
+  if (q.kind == WIRE_MOVE_TLS && !bytes.empty()) explicit_bzero(bytes.data(), bytes.size());
   if (!taken) return s.violation("the state of a session that moves here makes no sense");
   s.posted(WIRE_MoveState, CUDA_SUCCESS);
 }

@@ -65,7 +65,7 @@ void can_be_woken() {
 }
 
 Arrival::~Arrival() {
-  explicit_bzero(tls.data(), tls.size());
+  if (!tls.empty()) explicit_bzero(tls.data(), tls.size());
   close_fd(connection);
   kept_end(&sent.kept);
 }
