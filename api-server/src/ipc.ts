@@ -46,9 +46,14 @@ import type {
 /** Where the process finds its ends, behind stdin, stdout and stderr. */
 export const slotFds = { channel: 3, connections: 4, quotaPage: 5, turnPage: 6 } as const;
 
+/** What a process has ready while it waits: the device opened, with its context; and a handle of cuBLAS on that. */
+export type Warm = 'none' | 'context' | 'handles';
+
 /** The device to open. Its window is where it is by default, until a session wants another. */
 export interface Open extends Omit<DeviceOptions, 'windowBase' | 'windowSize' | 'warmHandles'> {
   type: 'open';
+  /** What there is before a session asks. */
+  warm: Warm;
   /** Where executor.node is. */
   build: string;
 }

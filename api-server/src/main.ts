@@ -22,11 +22,7 @@ let departing = false;
 /** Tells of the session's end, which has come before that. */
 let overAfter: (() => void) | undefined;
 
-// What is warm is made anew for each session where a bench says so, to see what it saves (bench/libraries). It is for
-// measuring only, and of the environment of `outboard serve`.
-const without = new Set(process.env['OUTBOARD_ABLATION']?.split(','));
-const warmContext = !without.has('warm-context');
-const warmHandles = !without.has('warm-handles');
+let warmContext = true;
 
 // How long the executor gets to end a session after the monitor has vanished.
 const leaveSeconds = 5;
@@ -165,9 +161,11 @@ function arrived(native: Native): Connection | null {
 // Ctrl-C in a terminal reaches every process of the group; the monitor decides what it means.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 
-function open({ type: _, build, ...options }: Open) {
+function open({ type: _, build, warm, ...options }: Open) {
   try {
     native = loadNative(build);
+    warmContext = warm !== 'none';
+    const warmHandles = warm === 'handles';
     deviceOptions = { windowBase: null, windowSize: null, warmHandles, ...options };
     device = native.openDevice(deviceOptions);
     rehearse(native, device);
@@ -182,7 +180,7 @@ function open({ type: _, build, ...options }: Open) {
 function warmUp() {
   if (device || !native || !deviceOptions) return;
   device = native.openDevice(deviceOptions);
-  log.info('the device was not kept open (OUTBOARD_ABLATION), and is opened');
+  log.info('the device was not kept open (--warm none), and is opened');
 }
 
 function coolDown() {

@@ -3,6 +3,7 @@
 import { performance } from 'node:perf_hooks';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+import type { Warm } from '../../api-server/src/ipc.js';
 import { real, serve } from '../../libraries/test/support.js';
 import { counted, outcome, type RunOptions, startRemoted } from '../../test/support/program.js';
 import type { TestServer } from '../../test/support/server.js';
@@ -18,8 +19,8 @@ export interface Steady {
 
 interface Step {
   name: string;
-  /** OUTBOARD_ABLATION of the server (api-server/src/main.ts) and of the guest (guest-lib/src/base/ablation.h). */
-  server: string;
+  /** `--warm` of the server, and OUTBOARD_ABLATION of the guest (guest-lib/src/base/ablation.h). */
+  server: Warm;
   guest: string;
 }
 
@@ -27,12 +28,12 @@ const alone = 'local,handles';
 const waiting = `posted,batching,deferred,${alone}`;
 const all = `descriptors,${waiting}`;
 export const steps: readonly Step[] = [
-  { name: 'none', server: 'warm-context,warm-handles', guest: all },
-  { name: '+ warm context', server: 'warm-handles', guest: all },
-  { name: '+ warm handles', server: '', guest: all },
-  { name: "+ descriptors of the guest's own", server: '', guest: waiting },
-  { name: '+ batching', server: '', guest: alone },
-  { name: '+ local answers, minted handles: as it is', server: '', guest: '' },
+  { name: 'none', server: 'none', guest: all },
+  { name: '+ warm context', server: 'context', guest: all },
+  { name: '+ warm handles', server: 'handles', guest: all },
+  { name: "+ descriptors of the guest's own", server: 'handles', guest: waiting },
+  { name: '+ batching', server: 'handles', guest: alone },
+  { name: '+ local answers, minted handles: as it is', server: 'handles', guest: '' },
 ];
 
 /** Seconds of one run: until its first result is there, and from there to the last. */
@@ -75,12 +76,11 @@ async function withServers<T>(
   programs: readonly Steady[],
   use: (of: (step: Step) => TestServer) => Promise<T>,
 ): Promise<T> {
-  const servers = new Map<string, TestServer>();
+  const servers = new Map<Warm, TestServer>();
   try {
     for (const { server } of steps) {
       if (servers.has(server)) continue;
-      const env = { OUTBOARD_ABLATION: server };
-      const started = await serve(real ?? '', ['--module-memory', '1G'], env);
+      const started = await serve(real ?? '', ['--module-memory', '1G', '--warm', server]);
       servers.set(server, started);
       for (const program of programs) {
         await take(program, started.address);

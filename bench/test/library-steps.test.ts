@@ -48,14 +48,14 @@ t.test('a program after each step', { skip, timeout: 300_000 }, async (t) => {
   t.ok(last < batching, `${batching}, ${last}`);
 });
 
-t.test('a server with nothing warm', { skip, timeout: 120_000 }, async (t) => {
-  for (const [without, times] of [
-    ['', 0],
-    ['warm-context,warm-handles', 2],
+t.test('a server is as warm as it is told', { skip, timeout: 120_000 }, async (t) => {
+  for (const [warm, times] of [
+    ['handles', 0],
+    ['context', 0],
+    ['none', 2],
   ] as const) {
-    const server = await serve(real ?? '', ['--log-level', 'debug'], {
-      OUTBOARD_ABLATION: without,
-    });
+    const memory = ['--module-memory', '512M'];
+    const server = await serve(real ?? '', ['--log-level', 'debug', '--warm', warm, ...memory]);
     try {
       // The monitor has had it measured before.
       const opened = () => server.log().match(/was not kept open/g)?.length ?? 0;
@@ -70,7 +70,7 @@ t.test('a server with nothing warm', { skip, timeout: 120_000 }, async (t) => {
         t.equal(stdout, 'all as the processor has it\n');
         await server.rested();
       }
-      t.equal(opened() - before, times, without);
+      t.equal(opened() - before, times, warm);
     } finally {
       await server.stop();
     }

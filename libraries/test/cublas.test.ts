@@ -28,6 +28,16 @@ t.test('results are the same, and cost less', { skip }, async (t) => {
   t.equal(bound.cost.commands, ours.cost.commands, 'as many where the program has one of its own');
 });
 
+t.test('the first product waits twice, and for its result', { skip }, async (t) => {
+  const server = await serve(real ?? '');
+  t.teardown(() => server.stop());
+  const { phases, stdout, stderr } = await counted(program, server.address, withOurs(['first']));
+  t.equal(stdout, 'all as the processor has it\n', stderr);
+  t.equal(phases.attach.roundTrips, 1, 'for the session');
+  t.equal(phases['set-up'].roundTrips, 1, 'for the handle');
+  t.equal(phases.steady.roundTrips, 2, 'for its status, and by the copy of what it computed');
+});
+
 t.test('every function does what the real one does', { skip }, async (t) => {
   const server = await serve(real ?? '');
   t.teardown(() => server.stop());
@@ -141,6 +151,28 @@ t.test('a slot has memory for one handle, and modules leave some for more', { sk
     await server.stop();
   }
 });
+
+t.test(
+  'where none is ready the first handle is of the session’s memory, too',
+  { skip },
+  async (t) => {
+    for (const [more, refused] of [
+      [[], true],
+      [['--module-memory', '512M'], false],
+    ] as const) {
+      const server = await serve(real ?? '', ['--warm', 'context', ...more]);
+      // What the first of all takes is known when it is there, and of the second session's before.
+      for (const _ of [1, 2]) {
+        const ours = await remoted(program, server.address, withOurs(['first']));
+        const said = refused ? /cublasCreate_v2\(&handle\): 3 / : /^all as the processor has it$/m;
+        t.match(ours.stdout, said, ours.stderr + server.log());
+        await server.rested();
+      }
+      t.equal(/a handle of cuBLAS is refused/.test(server.log()), refused);
+      await server.stop();
+    }
+  },
+);
 
 t.test('a server without cuBLAS says so', async (t) => {
   const server = await serve('none');

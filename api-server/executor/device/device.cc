@@ -161,23 +161,29 @@ std::string Device::libraries_name() const {
 
 void Device::warm_cublas() {
   if (!cublas_ || !warm_handles_ || warm_handle_) return;
+  int status = kCublasSuccess;
+  void *const handle = make_cublas_handle(&status);
+  if (!handle) {
+    log_line(LogLevel::kWarn, 0,
+             "no handle of cuBLAS could be made ready: it says " + std::to_string(status));
+    return;
+  }
+  std::lock_guard lock(warm_mutex_);
+  warm_handle_ = handle;
+}
+
+void *Device::make_cublas_handle(int *status) {
+  if (cublas_handle_bytes_) return cublas_->create(status);
   const auto free = [this] {
     size_t bytes = 0, total = 0;
     driver_.cuMemGetInfo_v2(&bytes, &total);
     return bytes;
   };
   const size_t before = free();
-  int status = kCublasSuccess;
-  void *const handle = cublas_->create(&status);
-  if (!handle) {
-    log_line(LogLevel::kWarn, 0,
-             "no handle of cuBLAS could be made ready: it says " + std::to_string(status));
-    return;
-  }
+  void *const handle = cublas_->create(status);
   const size_t after = free();
-  if (!cublas_handle_bytes_) cublas_handle_bytes_ = before > after ? before - after : 0;
-  std::lock_guard lock(warm_mutex_);
-  warm_handle_ = handle;
+  if (handle && before > after) cublas_handle_bytes_ = before - after;
+  return handle;
 }
 
 void *Device::take_cublas_handle(int *status) {
@@ -186,7 +192,7 @@ void *Device::take_cublas_handle(int *status) {
     *status = kCublasSuccess;
     if (warm_handle_) return std::exchange(warm_handle_, nullptr);
   }
-  return cublas_->create(status);
+  return make_cublas_handle(status);
 }
 
 void Device::check(CUresult result, const char *what) const {

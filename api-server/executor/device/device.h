@@ -48,8 +48,7 @@ struct DeviceOptions {
   // The folder of cuBLAS and cuBLASLt, for sessions that call those whole (libraries/); empty:
   // where the dynamic linker finds them. Absent: sessions get none.
   std::optional<std::string> libraries{};
-  // Whether a handle of theirs is made ready before a session asks for one. Without, no handle
-  // counts as memory: its size is not known.
+  // Whether a handle of theirs is made ready before a session asks for one.
   bool warm_handles = true;
   // The device that is meant, whatever its ordinal has become. An instance in MIG mode has that of
   // the instance.
@@ -135,8 +134,10 @@ class Device {
   // Returns a handle, the one that is ready or a new one; null: `status` says why. Any thread with
   // the context current.
   void *take_cublas_handle(int *status);
-  // Returns how many bytes of the device's memory one takes.
+  // Returns how many bytes of the device's memory one takes; 0 before there was one.
   uint64_t cublas_handle_bytes() const { return cublas_handle_bytes_; }
+  // Whether the memory of one is the slot's since before a session asks for it.
+  bool warms_handles() const { return warm_handles_; }
 
   // Returns how many operations a stream takes before the driver keeps whoever puts one more there
   // waiting; 0: any number.
@@ -205,9 +206,11 @@ class Device {
   std::unique_ptr<UploadStore> upload_store_;
   std::shared_ptr<const Cublas> cublas_;
   bool warm_handles_ = true;
+  // Makes a handle, and notes what it takes if that is not known yet; null: `status` says why.
+  void *make_cublas_handle(int *status);
   std::mutex warm_mutex_;  // of the next one
   void *warm_handle_ = nullptr;
-  uint64_t cublas_handle_bytes_ = 0;
+  std::atomic<uint64_t> cublas_handle_bytes_ = 0;
   std::shared_ptr<QuotaPage> quota_page_;
   std::shared_ptr<TurnPage> turn_page_;
   unsigned slot_ = 0;

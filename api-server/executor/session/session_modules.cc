@@ -42,21 +42,27 @@ int Session::take_cublas_handle(CublasHandle *handle, bool may_wait) {
   std::unique_lock lock(handles_mutex_);
   // What a handle had that is ending is there for this one.
   if (may_wait) handle_ended_.wait(lock, [this] { return handles_ending_ == 0; });
-  // The slot has had memory for one since before the session.
-  const uint64_t bytes = has_slots_handle_ ? device_->cublas_handle_bytes() : 0;
-  if (counters_->module_memory.load() + bytes > module_limit_) {
+  // The slot has had memory for one since before the session, where one was made ready.
+  const bool is_slots = device_->warms_handles() && !has_slots_handle_;
+  const auto bytes = [&] { return is_slots ? 0 : device_->cublas_handle_bytes(); };
+  const auto has_room = [&] { return counters_->module_memory.load() + bytes() <= module_limit_; };
+  int status = kCublasSuccess;
+  void *object = has_room() ? device_->take_cublas_handle(&status) : nullptr;
+  if (!object && status != kCublasSuccess) return status;
+  // What the first one of all takes is known when it is there.
+  if (object && !has_room()) libraries_.cublas()->destroy(std::exchange(object, nullptr));
+  if (!object) {
     log_line(LogLevel::kWarn, id_,
-             "a handle of cuBLAS is refused: its " + std::to_string(bytes >> 20) +
+             "a handle of cuBLAS is refused: its " + std::to_string(bytes() >> 20) +
                  " MiB are beyond the " + std::to_string(module_limit_ >> 20) +
                  " MiB that the modules and libraries of a session may take (--module-memory)");
     return kCublasAllocFailed;
   }
-  int status = kCublasSuccess;
-  handle->object = device_->take_cublas_handle(&status);
-  if (!handle->object) return status;
-  handle->is_slots = !std::exchange(has_slots_handle_, true);
-  handle->bytes = bytes;
-  outboard::count(counters_->module_memory, bytes);
+  has_slots_handle_ |= is_slots;
+  handle->object = object;
+  handle->is_slots = is_slots;
+  handle->bytes = bytes();
+  outboard::count(counters_->module_memory, handle->bytes);
   return status;
 }
 

@@ -16,6 +16,7 @@ export function openMessage(given: Pick<Open, 'build' | 'library'> & Partial<Ope
     uploadBytes: 0n,
     imageBytes: null,
     libraries: null,
+    warm: 'handles',
     ...given,
   };
 }

@@ -118,6 +118,7 @@ async function serveWith(values: ServeValues): Promise<number> {
       memoryRule: values['session-memory'],
       beside: { pinned: values['pinned-memory'], modules: values['module-memory'] },
       imageMemory: values['image-memory'],
+      warm: values.warm,
       helloSeconds: values['hello-timeout'],
       strangers: strangersMost(values),
       claimSeconds: values['claim-timeout'],

@@ -1,5 +1,7 @@
 // What `outboard serve` can be told.
+
 import path from 'node:path';
+import type { Warm } from '../../../api-server/src/ipc.js';
 import { build as defaultBuild } from '../../../bin/paths.mjs';
 import {
   admissionPolicies,
@@ -214,6 +216,14 @@ export const serveOptions = {
     parse: (text) => (text === 'auto' || text === 'none' ? text : path.resolve(text)),
     fallback: 'none',
   } satisfies Option<string>,
+  warm: {
+    env: 'OUTBOARD_WARM',
+    value: 'none|context|handles',
+    help: 'what processes that wait for a session have ready on their GPU: nothing, the context, or handles of --libraries, too. What is not ready costs a session its time, and what is costs memory',
+    parse: parseChoice('none', 'context', 'handles'),
+    fallback: 'handles',
+    shown: 'handles',
+  } satisfies Option<Warm>,
   'hello-timeout': {
     env: 'OUTBOARD_HELLO_TIMEOUT',
     value: 'SECONDS',

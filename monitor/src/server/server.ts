@@ -2,6 +2,7 @@
 // its Hello (arrivals.ts), through admit, the queue and the placement policy to a slot, which gets the
 // connection itself.
 import { encodeAnswer, encodeHello } from '../../../api-server/src/control.js';
+import type { Warm } from '../../../api-server/src/ipc.js';
 import { none as noAdmission } from '../../policies/admission/none.js';
 import type { AdmissionPolicy, FunctionsTable } from '../../policies/admission.js';
 import type { MigrationPolicy } from '../../policies/migration.js';
@@ -62,6 +63,8 @@ export interface ServerOptions {
   imageMemory?: bigint | null;
   /** The folder of cuBLAS and cuBLASLt for sessions that call those whole; absent, null: none. */
   libraries?: string | null;
+  /** What processes that wait have ready; absent: handles, too. */
+  warm?: Warm;
   /** Null: everybody on this machine may come, and nobody else can reach the server. */
   tenants: Tenants | null;
   helloSeconds: number;

@@ -1,5 +1,6 @@
 // All slots of the server: GPUs times servers per GPU. A process that ends is replaced in the
 // background, at once if it ever worked, with growing pauses if it cannot even open its device.
+import type { Warm } from '../../../api-server/src/ipc.js';
 import { loadNative, type Native } from '../../../api-server/src/native.js';
 import type { GpuState, Placement } from '../../policies/state.js';
 import { type ErrorCode, OutboardError } from '../base/errors.js';
@@ -41,6 +42,8 @@ export interface PoolOptions {
   imageMemory?: bigint | null;
   /** The folder of cuBLAS and cuBLASLt for sessions that call those whole; absent, null: none. */
   libraries?: string | null;
+  /** What slots have ready while they wait; handles unless said. */
+  warm?: Warm;
   /** Where the processes keep modules and uploads on disk; absent or null: nowhere. */
   modules?: CacheFolder | null;
   uploads?: CacheFolder | null;
@@ -389,7 +392,7 @@ export class Pool {
     const native = this.native;
     const { sandbox = null } = this.#options;
     const kept = { modules, uploads, imageBytes: this.#imageBytes() };
-    const { libraries = null } = this.#options;
+    const { libraries = null, warm = 'handles' } = this.#options;
     this.#turnPages[gpu] ??= new TurnPage(native);
     const turns = this.#turnPages[gpu];
     const options = {
@@ -402,6 +405,7 @@ export class Pool {
       native,
       turns,
       libraries,
+      warm,
       ...kept,
     };
     const slot = new Slot(options, events, this.#log);

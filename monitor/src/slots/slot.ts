@@ -13,6 +13,7 @@ import {
   type SessionResume,
   slotFds,
   type ToSlot,
+  type Warm,
 } from '../../../api-server/src/ipc.js';
 import { longestMessage, usualMessage } from '../../../api-server/src/message.js';
 import type {
@@ -80,6 +81,7 @@ export interface SlotOptions {
   imageBytes: bigint;
   /** The folder of the libraries that sessions may call whole; null: none. */
   libraries: string | null;
+  warm: Warm;
 }
 
 export interface SlotEvents {
@@ -216,6 +218,7 @@ export class Slot {
       uploadBytes: uploads?.bytes ?? 0n,
       imageBytes,
       libraries: options.libraries,
+      warm: options.warm,
     };
     this.#send({
       type: 'open',

@@ -79,6 +79,7 @@ function hostile(t: Test, script: string, events: Partial<SlotEvents> = {}) {
       sandbox,
       native,
       turns: new TurnPage(native),
+      warm: 'handles' as const,
       ...kept,
     };
     const all = {
