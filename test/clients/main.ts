@@ -12,8 +12,8 @@ import { named } from '../support/device.js';
 import { root } from '../support/paths.js';
 import { native, type Outcome, remoted } from '../support/program.js';
 import { startServer } from '../support/server.js';
-import { differences, recordedSteps, recordSteps } from './costs.js';
-import { page, type ScriptRow, withSteps } from './page.js';
+import { BESIDE_NODES, differences, recorded, recordedSteps, recordSteps } from './costs.js';
+import { page, type ScriptRow, withRecorded } from './page.js';
 import { allRuntimeRuns, compileLookups, missingInRuntimeRun } from './runtimes.js';
 import {
   costsOfLibraries,
@@ -59,7 +59,7 @@ async function runScript(script: Script): Promise<ScriptRow> {
   const server = await startServerFor(script);
   try {
     const there = script.countsSteps
-      ? await countSteps(script, server, troubles)
+      ? await countSteps(script, script.countsSteps, server, troubles)
       : await runRemoted(script, server);
     const row: ScriptRow = { script, remoted: passed('remoted', there, troubles) };
     if (!script.notNatively) {
@@ -92,11 +92,22 @@ async function moreThanItsOwn(script: Script): Promise<string[]> {
   return troubles;
 }
 
-async function countSteps(script: Script, server: Servers, troubles: string[]): Promise<Outcome> {
+async function countSteps(
+  script: Script,
+  file: string,
+  server: Servers,
+  troubles: string[],
+): Promise<Outcome> {
   const [outcome, costs] = await runCounted(script, server);
-  if (costs === null) troubles.push('no costs of its steps were told');
-  else if (writes) recordSteps(costs);
-  else if (named === null) troubles.push(...differences(costs, recordedSteps()));
+  if (costs === null) {
+    troubles.push('no costs of its steps were told');
+    return outcome;
+  }
+  for (const [name, { nodes, commands }] of Object.entries(costs))
+    if (script.served && nodes && commands > nodes + BESIDE_NODES)
+      troubles.push(`${name}: ${commands} commands for a graph of ${nodes} nodes`);
+  if (writes) recordSteps(file, costs);
+  else if (named === null) troubles.push(...differences(costs, recordedSteps(file)));
   return outcome;
 }
 
@@ -156,8 +167,9 @@ if (wanted('runtimes')) {
 if (writes && failed === 0) {
   const file = path.join(root, 'docs', 'clients.md');
   const all = positionals.length === 0;
-  const steps = recordedSteps();
-  const text = all ? page(rows, ALL_RUNTIMES, steps) : withSteps(readFileSync(file, 'utf8'), steps);
+  const text = all
+    ? page(rows, ALL_RUNTIMES, recorded())
+    : withRecorded(readFileSync(file, 'utf8'), recorded());
   writeFileSync(file, text);
 }
 process.exitCode = failed > 0 ? 1 : 0;

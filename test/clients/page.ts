@@ -1,6 +1,6 @@
 // The page docs/clients.md.
 import { versionsOfClients } from '../../scripts/setup/clients.mjs';
-import type { StepCosts } from './costs.js';
+import type { Recorded, StepCosts } from './costs.js';
 import type { Script } from './scripts.js';
 
 export interface ScriptRow {
@@ -18,15 +18,32 @@ export function stepLines(steps: StepCosts): string[] {
   });
 }
 
-const table = /(?<=\| step \|.*\n.*\n)(?:\|.*\n)*/;
-
-/** The page with these steps in place of its own. */
-export function withSteps(text: string, steps: StepCosts): string {
-  if (!table.test(text)) throw new Error('the page has no table of steps');
-  return text.replace(table, `${stepLines(steps).join('\n')}\n`);
+/** Lines of a table: what an inference costs, by whose cuBLAS it calls. */
+export function inferenceLines(inferences: Record<string, StepCosts>): string[] {
+  return Object.entries(inferences).flatMap(([whose, steps]) =>
+    Object.values(steps).map(({ nodes, calls, commands, roundTrips, bytesSent, bytesReceived }) => {
+      const figures = [nodes, calls, commands, roundTrips, bytesSent, bytesReceived];
+      return `| ${whose} | ${figures.join(' | ')} |`;
+    }),
+  );
 }
 
-export function page(rows: ScriptRow[], runtimes: string[], steps: StepCosts): string {
+/** The page with these in place of its own. */
+export function withRecorded(text: string, { steps, inferences }: Recorded): string {
+  const replaced = (page: string, head: string, lines: string[]) => {
+    const table = new RegExp(`(?<=\\| ${head} \\|.*\\n.*\\n)(?:\\|.*\\n)*`);
+    if (!table.test(page)) throw new Error(`the page has no table that begins with ${head}`);
+    return page.replace(table, `${lines.join('\n')}\n`);
+  };
+  const withSteps = replaced(text, 'step', stepLines(steps));
+  return replaced(withSteps, 'cuBLAS', inferenceLines(inferences));
+}
+
+export function page(
+  rows: ScriptRow[],
+  runtimes: string[],
+  { steps, inferences }: Recorded,
+): string {
   const versions = Object.entries(versionsOfClients()).map(
     ([name, version]) => `| \`${name}\` | ${version} |`,
   );
@@ -62,6 +79,17 @@ convolution, pooling, batch and layer normalisation, attention, with its own ker
 answers questions, shaped as BERT is, with weights that a seed gives. Versions from 1.31 on hold no PTX.
 
 Where cuBLAS is the server's, a program must wait for the network no more often than with its own: that is checked, too.
+
+### What an inference costs
+
+\`onnx_bert_large.py\` runs a model of BERT-large's shape (24 layers, 1024 wide, 384 words) on a device whose machine code is
+taken and does nothing: what is computed is not looked at. A kernel is one command, and so is a call of the server's cuBLAS,
+so that the commands must not be more than the nodes of the graph, as ONNX Runtime has optimised it, and ten
+(\`npm run test:clients -- onnx_bert_large\` compares with \`test/costs/onnx*.json\`). It waits for its two results.
+
+| cuBLAS | nodes | calls of the driver | commands | round trips | bytes sent | received |
+|---|--:|--:|--:|--:|--:|--:|
+${inferenceLines(inferences).join('\n')}
 
 ## CUDA runtimes
 

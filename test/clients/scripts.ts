@@ -32,8 +32,8 @@ export interface Script {
   traits?: string;
   /** As SOFTWARE_DEVICE_MEMORY has it. */
   memory?: string;
-  /** It tells what its steps cost, which is recorded (costs.ts). */
-  countsSteps?: true;
+  /** It tells what its steps cost, which is recorded (costs.ts): the file of test/costs. */
+  countsSteps?: string;
   /** How many devices it uses, if several: remoted, each on a server of its own. */
   devices?: number;
   /** How many processes use the device at a time, if several. */
@@ -144,12 +144,24 @@ const onnxRuntime = {
   computeCapability: '13.0',
 };
 const answering = { name: 'onnx_answers', ...onnxRuntime };
+const bertLarge = {
+  name: 'onnx_bert_large',
+  installed: onnx,
+  env: {},
+  libraries: onnxRuntime.libraries,
+  traits: 'nvidia-like,empty-cubins',
+  memory: '8G',
+  countsSteps: 'onnx.json',
+  note: 'machine code that does nothing: see below',
+};
 const layers = { name: 'torch_layers', installed: torch, env: quiet, computeCapability: '13.0' };
 
 export const frameworks: Script[] = [
   { name: 'onnx_models', ...onnxRuntime },
   answering,
   { ...answering, ...served },
+  bertLarge,
+  { ...bertLarge, ...served, countsSteps: 'onnx-served.json' },
   { name: 'torch_memory', installed: torch, env: quiet },
   {
     name: 'torch_memory',
@@ -180,7 +192,7 @@ export const frameworks: Script[] = [
     },
     traits: 'nvidia-like,empty-cubins',
     memory: '12G',
-    countsSteps: true,
+    countsSteps: 'torch.json',
     // The process that compiles for torch.compile asks for the number of devices.
     sessions: 2,
     note: 'machine code that does nothing, on an H100 with driver 580: see below',

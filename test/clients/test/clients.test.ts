@@ -6,8 +6,8 @@ import path from 'node:path';
 import t from 'tap';
 import { versionsOfClients } from '../../../scripts/setup/clients.mjs';
 import { root } from '../../support/paths.js';
-import { recordedSteps } from '../costs.js';
-import { stepLines } from '../page.js';
+import { BESIDE_NODES, recorded, recordedSteps } from '../costs.js';
+import { inferenceLines, stepLines } from '../page.js';
 import {
   cupyAndNumba,
   frameworks,
@@ -63,9 +63,18 @@ t.test('the page names what is run, and the versions', async (t) => {
 
 t.test('steps of PyTorch wait for the device only where the program does', async (t) => {
   const page = readFileSync(path.join(root, 'docs', 'clients.md'), 'utf8');
-  const steps = recordedSteps();
+  const steps = recordedSteps('torch.json');
   t.ok(Object.keys(steps).length > 15);
   for (const [name, { roundTrips }] of Object.entries(steps))
     t.ok(roundTrips <= 2, `${name}: ${roundTrips} round trips`);
   for (const line of stepLines(steps)) t.ok(page.includes(`${line}\n`), line);
+});
+
+t.test('an inference by calls of the server costs what its graph has nodes', async (t) => {
+  const page = readFileSync(path.join(root, 'docs', 'clients.md'), 'utf8');
+  const { inferences } = recorded();
+  for (const line of inferenceLines(inferences)) t.ok(page.includes(`${line}\n`), line);
+  const all = Object.values(recordedSteps('onnx-served.json'));
+  t.ok(all.length > 0);
+  for (const { nodes, commands } of all) t.ok(nodes && commands <= nodes + BESIDE_NODES);
 });
