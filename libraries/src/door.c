@@ -14,6 +14,7 @@ static struct {
   CUresult (*init)(unsigned flags);
   CUresult (*get_current)(CUcontext *context);
   CUresult (*set_current)(CUcontext context);
+  CUresult (*get_flags)(unsigned *flags);
   CUresult (*retain)(CUcontext *context, CUdevice device);
   CUresult (*copy)(const CUDA_MEMCPY2D *copy);
   CUresult (*copy_async)(const CUDA_MEMCPY2D *copy, CUstream stream);
@@ -33,13 +34,15 @@ static void find(void) {
     *(void **)&driver.init = dlsym(library, "cuInit");
     *(void **)&driver.get_current = dlsym(library, "cuCtxGetCurrent");
     *(void **)&driver.set_current = dlsym(library, "cuCtxSetCurrent");
+    *(void **)&driver.get_flags = dlsym(library, "cuCtxGetFlags");
     *(void **)&driver.retain = dlsym(library, "cuDevicePrimaryCtxRetain");
     *(void **)&driver.copy = dlsym(library, "cuMemcpy2DUnaligned_v2");
     *(void **)&driver.copy_async = dlsym(library, "cuMemcpy2DAsync_v2");
   }
   const CUuuid id = COMPANION_TABLE;
   const void *found = NULL;
-  const _Bool whole = driver.init && driver.get_current && driver.set_current && driver.retain;
+  const _Bool whole =
+      driver.init && driver.get_current && driver.set_current && driver.get_flags && driver.retain;
   if (get_table && whole && get_table(&found, &id) == CUDA_SUCCESS) table = found;
   if (table && table->size < sizeof *table) table = NULL;
   if (!table)
@@ -59,9 +62,12 @@ _Bool door_is_child(void) { return atomic_load_explicit(&child, memory_order_rel
 
 CUresult door_context(void) {
   CUcontext context = NULL;
+  unsigned flags;
   CUresult result = driver.init(0);
   if (!result) result = driver.get_current(&context);
-  if (result || context) return result;
+  if (result) return result;
+  // One that was reset is there again when somebody takes it.
+  if (context && driver.get_flags(&flags) == CUDA_SUCCESS) return CUDA_SUCCESS;
   result = driver.retain(&context, 0);
   return result ? result : driver.set_current(context);
 }

@@ -152,6 +152,14 @@ t.test('a slot has memory for one handle, and modules leave some for more', { sk
   }
 });
 
+t.test('a handle that a reset has ended is none any more', { skip }, async (t) => {
+  const server = await serve(real ?? '');
+  t.teardown(() => server.stop());
+  const ours = await remoted(program, server.address, withOurs(['reset']));
+  const said = 'a handle after a reset: 0\na second handle: 3\n';
+  t.equal(ours.stdout, said, ours.stderr + server.log());
+});
+
 t.test(
   'where none is ready the first handle is of the session’s memory, too',
   { skip },

@@ -231,7 +231,14 @@ function readRole(text: string, type: string, place: Place, fail: Fail): Argumen
       argument.stride = place(stride);
       argument.batch = place(next('a count'));
     } else if (option === 'of') {
-      argument.typed = place(next('a type'));
+      const type = next('a type');
+      // Whatever type a parameter names.
+      const bytes = elements[type];
+      if (bytes !== undefined && argument.element === 0) {
+        argument.element = bytes;
+        continue;
+      }
+      argument.typed = place(type);
       if (!isOption(words[0])) argument.complex = place(next('a type'));
     } else fail(`\`${option}\` is not known`);
   }

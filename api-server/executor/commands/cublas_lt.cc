@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "base/log.h"
 #include "libraries/cublas.h"
 #include "libraries/lt_arguments.h"
 #include "session/session.h"
@@ -28,7 +27,7 @@ bool is_allowed(Session &s, const LtArguments &arguments) {
   const auto reachable = [&s](uint64_t at, uint64_t size) { return s.reachable(at, size); };
   if (!why && arguments.starts() && !arguments.are_reachable(reachable))
     why = "it names memory that the session does not have";
-  if (why) log_line(LogLevel::kWarn, s.id(), "a call of cuBLASLt is refused: " + std::string(why));
+  if (why) s.libraries().say_refused(s.id(), "a call of cuBLASLt is refused: " + std::string(why));
   return !why;
 }
 

@@ -4,7 +4,6 @@
 // thread reads meanwhile, as a library may wait all the same (watchman.h).
 #include "libraries/cublas.h"
 
-#include "base/log.h"
 #include "commands/cublas_lt.h"
 #include "dispatch.h"
 #include "libraries/library_arguments.h"
@@ -42,9 +41,9 @@ bool are_reachable(Session &s, const LibraryArguments &arguments, uint32_t funct
   if (arguments.are_reachable(
           [&s](uint64_t address, uint64_t size) { return s.reachable(address, size); }))
     return true;
-  log_line(LogLevel::kWarn, s.id(),
-           std::string(cublas_calls[function].name) +
-               " is refused: it names memory that the session does not have");
+  s.libraries().say_refused(s.id(), std::string(cublas_calls[function].name) +
+                                        " is refused: it names memory that the session does not "
+                                        "have, or an operation that there is not");
   return false;
 }
 

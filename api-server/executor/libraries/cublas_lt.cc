@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <iterator>
 #include <string>
 
@@ -12,30 +13,43 @@ namespace outboard {
 
 namespace {
 
+// What a guest sets of an algorithm, as far as the library takes it for the place in a table.
+struct LtSetting {
+  int id;        // of cublasLtMatmulAlgoConfigAttributes_t
+  size_t bytes;  // of its value
+  int cap;       // the attribute of its capabilities that names the values, or the greatest; or -1
+  uint32_t most;
+};
+constexpr LtSetting kLtSettings[] = {
+    {1, 4, 6, 0},      // tile
+    {2, 4, -1, 4096},  // parts of K
+    {3, 4, -1, 7},     // how these are summed up
+    {4, 4, -1, 255},   // order of blocks
+    {5, 4, 7, 0},      // what only this algorithm knows
+    {6, 4, 13, 0},     // stages
+    {7, 2, -1, 4},     // inner shape
+    {8, 2, -1, 51},    // cluster
+};
+
 std::string bytes_of(const uint64_t *algo) {
   return {reinterpret_cast<const char *>(algo), LT_ALGO_WORDS * 8};
 }
 
 }  // namespace
 
-bool LtAlgos::has(const uint64_t *algo) const {
-  std::lock_guard lock(mutex_);
-  return all_.contains(bytes_of(algo));
-}
-
-bool LtAlgos::is_found(const uint64_t *algo) const {
+LtAlgos::Origin LtAlgos::origin(const uint64_t *algo) const {
   std::lock_guard lock(mutex_);
   const auto one = all_.find(bytes_of(algo));
-  return one != all_.end() && one->second;
+  return one == all_.end() ? kNone : one->second;
 }
 
-bool LtAlgos::add(const uint64_t *algo, bool is_found) {
+bool LtAlgos::add(const uint64_t *algo, Origin origin) {
   // Far more than the problems of a program; some 2 MiB.
   constexpr size_t kMost = 16384;
   std::lock_guard lock(mutex_);
   if (all_.size() >= kMost && !all_.contains(bytes_of(algo))) return false;
-  bool &found = all_[bytes_of(algo)];
-  found = found || is_found;
+  Origin &kept = all_[bytes_of(algo)];
+  if (kept != kFound) kept = origin;
   return true;
 }
 
@@ -123,16 +137,32 @@ int CublasLt::make(const LtDescriptor &from, Object *object) const {
   return status;
 }
 
-int CublasLt::check(void *handle, const LtArguments &arguments, const Object &desc,
-                    const Object *layouts) const {
-  lt_result result{};
-  const int status = check_(handle, &desc, &layouts[0], &layouts[1], &layouts[2], &layouts[3],
-                            arguments.algo, &result);
-  if (status != kCublasSuccess) return status;
-  if (result.state != kCublasSuccess) return result.state;
-  const lt_matmul &m = arguments.matmul;
-  return result.workspace <= (m.workspace ? m.workspace_size : 0) ? kCublasSuccess
-                                                                  : kCublasInvalidValue;
+LtAlgos::Origin CublasLt::origin_of(const uint64_t *algo) const {
+  // Of numbers that the library names, the greatest that it says it has; of others the greatest
+  // that there is.
+  const auto greatest = [&](int cap) {
+    uint32_t all[4096] = {};
+    size_t bytes = 0;
+    if (cap_(algo, cap, nullptr, 0, &bytes) != kCublasSuccess || bytes > sizeof all) return 0u;
+    if (cap_(algo, cap, all, bytes, &bytes) != kCublasSuccess) return 0u;
+    return *std::max_element(std::begin(all), std::end(all));
+  };
+  for (const LtSetting &setting : kLtSettings) {
+    uint32_t value = 0;
+    size_t written = 0;
+    // What it does not have is not set, either.
+    if (config_get_(algo, setting.id, &value, setting.bytes, &written) != kCublasSuccess) continue;
+    if (value > (setting.cap < 0 ? setting.most : greatest(setting.cap))) return LtAlgos::kBeyond;
+  }
+  return LtAlgos::kSet;
+}
+
+int CublasLt::check(void *handle, const LtArguments &arguments, const LtAlgos &algos,
+                    const Object &desc, const Object *layouts, lt_result *result) const {
+  // Of what is beyond its tables the library itself reads whatever lies there.
+  if (algos.origin(arguments.algo) == LtAlgos::kBeyond) return kCublasNotSupported;
+  return check_(handle, &desc, &layouts[0], &layouts[1], &layouts[2], &layouts[3], arguments.algo,
+                result);
 }
 
 int CublasLt::start(const Gate::Pass &, void *handle, const LtArguments &arguments,
@@ -155,9 +185,12 @@ int CublasLt::start(const Gate::Pass &, void *handle, const LtArguments &argumen
                       t.b, t.b ? &layouts[1] : nullptr, t.c, &layouts[2], stream);
   }
   const lt_matmul &m = arguments.matmul;
-  if (arguments.has_algo && !algos.is_found(arguments.algo)) {
-    status = check(handle, arguments, desc, layouts);
+  if (arguments.has_algo && algos.origin(arguments.algo) != LtAlgos::kFound) {
+    lt_result result{};
+    status = check(handle, arguments, algos, desc, layouts, &result);
+    if (status == kCublasSuccess) status = result.state;
     if (status != kCublasSuccess) return status;
+    if (result.workspace > (m.workspace ? m.workspace_size : 0)) return kCublasInvalidValue;
   }
   const int32_t mode = arguments.desc.number(LT_AT_POINTER_MODE);
   return matmul_(handle, &desc, scalar(m.alpha, lt_alpha_here(mode)), m.a, &layouts[0], m.b,
@@ -174,9 +207,7 @@ int CublasLt::heuristic(void *handle, const LtArguments &arguments, LtAlgos *alg
     status = make(arguments.layouts[i], &layouts[i]);
   if (arguments.function == LT_ALGO_CHECK) {
     auto *result = reinterpret_cast<lt_result *>(answer->words);
-    if (status == kCublasSuccess)
-      status = check_(handle, &desc, &layouts[0], &layouts[1], &layouts[2], &layouts[3],
-                      arguments.algo, result);
+    if (status == kCublasSuccess) status = check(handle, arguments, *algos, desc, layouts, result);
     if (status == kCublasSuccess) answer->size = sizeof *result;
     return status;
   }
@@ -193,7 +224,7 @@ int CublasLt::heuristic(void *handle, const LtArguments &arguments, LtAlgos *alg
   if (status != kCublasSuccess) return status;
   answer->size += static_cast<uint32_t>(static_cast<size_t>(count) * sizeof *results);
   for (int i = 0; i < count; i++)
-    if (!algos->add(results[i].algo, true)) return kCublasAllocFailed;
+    if (!algos->add(results[i].algo, LtAlgos::kFound)) return kCublasAllocFailed;
   return status;
 }
 
@@ -238,7 +269,7 @@ int CublasLt::ask(void *handle, const LtArguments &arguments, LtAlgos *algos,
     }
   }
   if (status != kCublasSuccess) return status;
-  if (!algos->add(answer->words, false)) return kCublasAllocFailed;
+  if (!algos->add(answer->words, origin_of(answer->words))) return kCublasAllocFailed;
   answer->size = sizeof arguments.algo;
   return status;
 }

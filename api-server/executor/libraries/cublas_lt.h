@@ -15,18 +15,22 @@ namespace outboard {
 // looks nothing up in their 64 bytes with care. Any thread.
 class LtAlgos {
  public:
-  bool has(const uint64_t *algo) const;
-  // Whether a heuristic has found it, so that the library has chosen all that it says; where what
-  // the guest has set of one is the guest's choice.
-  bool is_found(const uint64_t *algo) const;
-  // Whether there was room for it.
-  bool add(const uint64_t *algo, bool is_found);
+  enum Origin {
+    kNone,
+    kFound,   // a heuristic has: the library has chosen all that it says
+    kSet,     // the guest has set what it says, and it may do for a product
+    kBeyond,  // the same, to what the library has not; it would not look whether it does
+  };
+  Origin origin(const uint64_t *algo) const;
+  bool has(const uint64_t *algo) const { return origin(algo) != kNone; }
+  // Whether there was room for it. One that was found stays so.
+  bool add(const uint64_t *algo, Origin origin);
   bool empty() const;
   void clear();
 
  private:
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, bool> all_;  // whether each was found
+  std::unordered_map<std::string, Origin> all_;
 };
 
 // Answer of a call that starts nothing.
@@ -56,8 +60,10 @@ class CublasLt {
     alignas(16) uint64_t words[LT_OBJECT_MOST / 8];
   };
   int make(const LtDescriptor &descriptor, Object *object) const;
-  int check(void *handle, const LtArguments &arguments, const Object &desc,
-            const Object *layouts) const;
+  LtAlgos::Origin origin_of(const uint64_t *algo) const;
+  // Whether the algorithm does that product, and with what workspace.
+  int check(void *handle, const LtArguments &arguments, const LtAlgos &algos, const Object &desc,
+            const Object *layouts, lt_result *result) const;
   int heuristic(void *handle, const LtArguments &arguments, LtAlgos *algos, LtAnswer *answer) const;
 
   int (*create_)(void **) = nullptr;

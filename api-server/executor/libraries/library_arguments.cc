@@ -6,6 +6,9 @@
 
 namespace outboard {
 
+// The last one that functions take: CUBLAS_OP_C.
+constexpr uint64_t kOperationMost = 2;
+
 const char *LibraryArguments::decode(const library_call &call, uint32_t mode,
                                      std::span<const uint8_t> bytes) {
   call_ = &call;
@@ -60,6 +63,8 @@ bool LibraryArguments::reaches(const library_argument &argument, uint64_t addres
   const auto value = [&](int8_t place, int64_t otherwise) {
     return place < 0 ? otherwise : static_cast<int64_t>(words_[place]);
   };
+  // An operation or side that there is not has any shape.
+  if (argument.by >= 0 && words_[argument.by] > kOperationMost) return false;
   const int which = argument.by >= 0 && words_[argument.by] != 0;
   const int64_t element = library_element(&argument, words_);
   int64_t rows = argument.count, columns = 1, step = 1;

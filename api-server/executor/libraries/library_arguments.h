@@ -22,7 +22,8 @@ class LibraryArguments {
   // Reads the arguments of a call of `call` in that mode. Returns what rule they break, which ends
   // the session, or nullptr.
   const char *decode(const library_call &call, uint32_t mode, std::span<const uint8_t> bytes);
-  // Whether all memory that the call names is the guest's: to be asked after decode.
+  // Whether all memory that the call names is the guest's, by what it says is done with it: to be
+  // asked after decode.
   bool are_reachable(const Reachable &reachable) const;
 
   // As the library takes them, after decode; behind the last one there are zeros.

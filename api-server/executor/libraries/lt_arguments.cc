@@ -36,8 +36,9 @@ int64_t bits_of(int32_t type) {
   return bytes ? bytes * 8 : 128;
 }
 
+constexpr int32_t kInt8 = 3;  // CUDA_R_8I
 enum Order { kColumns, kRows };
-enum BatchMode { kPointers = 1 };
+enum BatchMode { kStrided, kPointers };
 enum EpilogueBit { kRelu = 2, kReluBackwards = 8, kAux = 128, kSumsOfB = 512 };
 // What of an epilogue names no vector that is added, or is summed up.
 constexpr uint32_t kWithoutBias = 1 | kRelu | kReluBackwards | 32 | 64 | kAux;
@@ -78,11 +79,16 @@ bool Memory::has(uint64_t address, const LtDescriptor &layout) const {
   const int64_t batch = layout.number(LT_AT_BATCH), stride = layout.whole(LT_AT_STRIDE);
   if (!address || rows == 0 || columns == 0 || batch == 0) return true;
   if (rows < 0 || columns < 0 || batch < 0) return false;
-  if (layout.number(LT_AT_BATCH_MODE) == kPointers) return has(address, batch, 64);
+  const int32_t mode = layout.number(LT_AT_BATCH_MODE);
+  if (mode == kPointers) return has(address, batch, 64);
+  // What layouts of later ones mean nobody knows here.
+  if (mode != kStrided) return false;
   if (!is_sane(rows) || !is_sane(columns) || !is_sane(ld) || !is_sane(stride) || !is_sane(plane))
     return false;
-  // Real and imaginary parts that lie apart.
-  const int64_t bits = bits_of(layout.number(LT_AT_TYPE)) / (plane ? 2 : 1);
+  const int32_t type = layout.number(LT_AT_TYPE);
+  // Real and imaginary parts may lie apart.
+  const bool is_planar = plane && library_is_complex(static_cast<uint32_t>(type));
+  const int64_t bits = bits_of(type) / (is_planar ? 2 : 1);
   __int128 low = 0, high = 0;
   switch (layout.number(LT_AT_ORDER)) {
     case kColumns:
@@ -251,9 +257,11 @@ bool LtArguments::matmul_is_reachable(const Reachable &reachable) const {
   const int32_t d_type = d.number(LT_AT_TYPE);
   if (epilogue & ~kWithoutBias) {
     const int32_t told = desc.number(LT_AT_BIAS_TYPE);
-    // Unless told it is that of D, but for products of 8 bits, where it is another.
-    const bool of_bytes = bits_of(layouts[0].number(LT_AT_TYPE)) <= 8;
-    const int64_t bits = told >= 0 ? bits_of(told) : of_bytes ? 16 : bits_of(d_type);
+    // Unless told it is that of D, but for products of 8 bits, where it is another; of whole
+    // numbers it is that of alpha.
+    const int32_t a_type = layouts[0].number(LT_AT_TYPE);
+    const int64_t untold = a_type == kInt8 ? 32 : bits_of(a_type) <= 8 ? 16 : bits_of(d_type);
+    const int64_t bits = told >= 0 ? bits_of(told) : untold;
     const int64_t count = epilogue & kSumsOfB ? columns : rows;
     if (!memory.has(desc.address(LT_AT_BIAS), count, bits, batch, desc.whole(LT_AT_BIAS_STRIDE)))
       return false;

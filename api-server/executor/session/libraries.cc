@@ -1,5 +1,7 @@
 #include "session/libraries.h"
 
+#include "base/log.h"
+
 namespace outboard {
 
 namespace {
@@ -52,6 +54,14 @@ void *Libraries::lt_handle(int *status) {
   void *const handle = cublas()->lt().create(status);
   lt_handle_.store(handle, std::memory_order_release);
   return handle;
+}
+
+void Libraries::say_refused(uint64_t session, const std::string &what) {
+  constexpr unsigned kMost = 100;
+  if (refusals_ >= kMost) return;
+  const bool last = ++refusals_ == kMost;
+  log_line(LogLevel::kWarn, session,
+           what + (last ? ". Later ones of this session are not written here" : ""));
 }
 
 void Libraries::release() {

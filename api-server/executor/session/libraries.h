@@ -49,6 +49,9 @@ class Libraries {
   // What sessions of the function have learnt. It outlives a reset. Any thread.
   LearntCalls &learnt() { return learnt_; }
 
+  // Says that a call was refused, which a program may have again and again: of so many a line each.
+  void say_refused(uint64_t session, const std::string &what);
+
   // Ends all handles. No work is under way, and nobody uses any.
   void release();
 
@@ -61,6 +64,7 @@ class Libraries {
   std::unordered_map<std::string, KernelCost *> lt_costs_;
   LtAlgos algos_;
   LearntCalls learnt_;
+  unsigned refusals_ = 0;
   std::mutex lt_mutex_;
   std::atomic<void *> lt_handle_ = nullptr;
 };

@@ -303,8 +303,8 @@ void Session::close_group_before_wait(size_t need) {
   }
 }
 
-// A connection that is no more, for people; `between`: two frames.
-static std::string how_it_ended(int error, bool between) {
+// A connection that is no more, for people; `between`: two frames; `said`: that it would end.
+static std::string how_it_ended(int error, bool between, bool said) {
   switch (error) {
     case ETIMEDOUT:
     case EHOSTUNREACH:
@@ -314,8 +314,8 @@ static std::string how_it_ended(int error, bool between) {
       return "a record of TLS was changed, cut, left out or sent twice on the way";
     default:
       if (!between) return "the connection ended in the middle of a frame";
-      // Also of a guest that ends and has not read all that it was sent.
-      if (error == ECONNRESET)
+      // Also of a guest that ends and has not read all that it was sent; unless it says so before.
+      if (error == ECONNRESET && !said)
         return "the guest's connection was reset: its process has ended, or something in between "
                "broke it off";
       return "the guest closed the connection";
@@ -326,7 +326,7 @@ bool Session::await_header(wire_header *head) {
   close_group_before_wait(sizeof *head);
   if (!receiver_.fill(sizeof *head, park_wanted_)) {
     if (receiver_.interrupted()) return false;
-    end(EndReason::kClosed, how_it_ended(errno, receiver_.available() == 0));
+    end(EndReason::kClosed, how_it_ended(errno, receiver_.available() == 0, said_goodbye_));
     return false;
   }
   memcpy(head, receiver_.data(), sizeof *head);

@@ -419,6 +419,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Reconnection reconnection_;
   // Since when the guest's connection has been cut, by which it may come back; else none.
+  std::atomic<bool> said_goodbye_{false};
   std::atomic<std::chrono::steady_clock::time_point> away_since_{};
   std::mutex away_mutex_;  // innermost
   // Until when it is waited for, as was told last; else none.

@@ -76,6 +76,7 @@ void Session::watch() {
 }
 
 void Session::goodbye() {
+  said_goodbye_ = true;
   reconnection_.give_up();
   wake_reaper();
 }
@@ -256,6 +257,11 @@ CUresult Session::reset(bool over) {
     links_.clear();
   }
   libraries_.release();
+  {
+    // The slot has memory for the next one.
+    std::lock_guard lock(handles_mutex_);
+    has_slots_handle_ = false;
+  }
   graphs_.clear();
   keep_first(first, objects_.release());
   moved_events_.clear();

@@ -52,10 +52,12 @@ int Session::take_cublas_handle(CublasHandle *handle, bool may_wait) {
   // What the first one of all takes is known when it is there.
   if (object && !has_room()) libraries_.cublas()->destroy(std::exchange(object, nullptr));
   if (!object) {
-    log_line(LogLevel::kWarn, id_,
-             "a handle of cuBLAS is refused: its " + std::to_string(bytes() >> 20) +
-                 " MiB are beyond the " + std::to_string(module_limit_ >> 20) +
-                 " MiB that the modules and libraries of a session may take (--module-memory)");
+    log_line(
+        LogLevel::kWarn, id_,
+        "a handle of cuBLAS is refused: its " + std::to_string(bytes() >> 20) +
+            " MiB are beyond the " + std::to_string(module_limit_ >> 20) +
+            " MiB that the modules and libraries of a session may take (--module-memory). With "
+            "--libraries=guest a program needs no room for one");
     return kCublasAllocFailed;
   }
   has_slots_handle_ |= is_slots;

@@ -247,6 +247,15 @@ TEST(a_connection_that_was_reset_is_not_said_to_be_closed) {
   CHECK(end.reusable);
 }
 
+// It ends with answers unread, as any program may.
+TEST(who_has_said_goodbye_has_closed_the_connection) {
+  World w;
+  w.guest.put(WIRE_Goodbye, wire_Goodbye{});
+  w.guest.ask_synchronize();
+  w.guest.await_unread();
+  CHECK_EQUAL(w.end().message, "the guest closed the connection");
+}
+
 TEST(a_session_that_is_stopped_says_why) {
   {
     World w;

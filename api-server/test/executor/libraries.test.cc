@@ -130,6 +130,28 @@ TEST(vectors_reach_as_far_as_their_steps) {
   CHECK_EQUAL(copy(-5, 1), "ok");
 }
 
+TEST(an_operation_that_there_is_not_has_no_shape) {
+  // cublasSgemv_v2: operation, m, n, alpha, A, lda, x, its step, beta, y, its step.
+  const auto gemv = [](int64_t operation) {
+    return judge(CUBLAS_cublasSgemv_v2, kHost,
+                 {uint64_t(operation), 8, 4, 0, kMemory, 8, kMemory, 1, 0, kMemory, 1, 0, 0});
+  };
+  for (int64_t one : {0, 1, 2}) CHECK_EQUAL(gemv(one), "ok");
+  for (int64_t one : {3, 4, 77, -1}) CHECK_EQUAL(gemv(one), "");
+}
+
+TEST(a_product_into_complex_numbers_is_one_whatever_type_it_names) {
+  // cublasCsyrkEx: uplo, operation, n, k, alpha, A, its type, lda, beta, C, its type, ldc.
+  const auto syrk = [](int64_t n, uint64_t c_type) {
+    return judge(CUBLAS_cublasCsyrkEx, kHost,
+                 {0, 0, uint64_t(n), 1, 0, kMemory, 4, 32, 0, kMemory, c_type, 32, 0, 0});
+  };
+  for (uint64_t type : {4, 0, 2, 3}) {
+    CHECK_EQUAL(syrk(16, type), "ok");
+    CHECK_EQUAL(syrk(17, type), "");
+  }
+}
+
 TEST(batches_reach_as_far_as_their_strides_in_either_direction) {
   const auto batch = [](uint64_t a, int64_t stride, int64_t count) {
     return judge(CUBLAS_cublasSgemmStridedBatched, kHost,

@@ -1,6 +1,12 @@
 // Calls of libraries that sessions make, with a library whose work the tests do.
 #include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <functional>
+
+#include "base/log.h"
 #include "check.h"
 #include "cublas_calls.h"
 #include "device/output.h"
@@ -89,6 +95,21 @@ void let_go(World &w, const wire_call &call) {
 
 wire_call next_call(World &w) { return w.guest.next(WIRE_CALL).as<wire_call>(); }
 
+// What the server's log has of that.
+std::string logged(const std::function<void()> &what) {
+  const int file = memfd_create("log", MFD_CLOEXEC), before = dup(STDERR_FILENO);
+  dup2(file, STDERR_FILENO);
+  log_threshold(LogLevel::kWarn);
+  what();
+  log_threshold(LogLevel::kError);
+  dup2(before, STDERR_FILENO);
+  std::string text(static_cast<size_t>(lseek(file, 0, SEEK_END)), 0);
+  CHECK_EQUAL(pread(file, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  close(before);
+  close(file);
+  return text;
+}
+
 // Work of a library that waits for its stream first, as it may.
 int wait_and_add(CUstream stream, int n) {
   const Driver &driver = World::device()->driver();
@@ -174,6 +195,17 @@ TEST(a_handle_in_use_is_nobody_elses) {
   w.begin(w.handle(1), CUBLAS_cublasSscal_v2, 0, LibraryWorld::numbers(0));
   w.post(w.handle(1), CUBLAS_cublasSscal_v2, 0, LibraryWorld::numbers(0));
   w.expect_violation("used by two calls at once");
+}
+
+TEST(of_calls_that_are_refused_no_more_are_told_than_anyone_reads) {
+  LibraryWorld w;
+  CHECK_EQUAL(w.create(w.handle(1)), 0);
+  const std::string told = logged([&] {
+    for (int i = 0; i < 300; i++)
+      CHECK_EQUAL(w.ask(w.handle(1), CUBLAS_cublasSscal_v2, 0, LibraryWorld::numbers(8)), 7);
+  });
+  CHECK_EQUAL(std::count(told.begin(), told.end(), '\n'), 100);
+  CHECK(told.find("Later ones of this session are not written here") != told.npos);
 }
 
 TEST(handles_end_with_their_session) {

@@ -120,6 +120,10 @@ TEST(a_matrix_reaches_as_far_as_its_layout_says) {
   CHECK_EQUAL(reach_of_a(layout(4, 3, 4).with(kBatch, 3).with(kBatchMode, 1)), "0 24");
   // Real and imaginary parts that lie apart.
   CHECK_EQUAL(reach_of_a(layout(4, 3, 4).with(kType, 4).with(kPlane, 4096)), "0 4144");
+  // Of others these say nothing.
+  CHECK_EQUAL(reach_of_a(layout(4, 3, 4).with(kType, 0).with(kPlane, 64)), "0 112");
+  // Of what is no way to lay them out that is known here.
+  CHECK_EQUAL(reach_of_a(layout(4, 3, 4).with(kBatch, 3).with(kBatchMode, 2)), "no");
   // Half bytes.
   CHECK_EQUAL(reach_of_a(layout(5, 1, 5).with(kType, 33)), "0 3");
   CHECK_EQUAL(reach_of_a(layout(0, 3, 4)), "0 0");
@@ -138,9 +142,10 @@ TEST(what_has_no_end_is_not_the_guests) {
 
 TEST(what_an_epilogue_names_is_looked_at) {
   const uint64_t elsewhere = kMemory + 0x400000;
-  const auto with = [&](const Told &desc, const Told &c = kSquare) {
+  const auto with = [&](const Told &desc, const Told &c = kSquare, const Told &a = kSquare) {
     Product product;
     product.desc = desc;
+    product.a = a;
     product.c = c;
     return reach(product, elsewhere);
   };
@@ -151,6 +156,8 @@ TEST(what_an_epilogue_names_is_looked_at) {
   CHECK_EQUAL(with(bias.with(kEpilogue, 2)), "0 0");
   CHECK_EQUAL(with(bias.with(kEpilogue, 4), wide), "0 32");
   CHECK_EQUAL(with(bias.with(kEpilogue, 36), wide), "0 32");
+  // One of whole numbers is added as alpha is.
+  CHECK_EQUAL(with(bias.with(kEpilogue, 4), wide.with(kType, 3), kSquare.with(kType, 3)), "0 32");
   // Sums of B have one for each column.
   CHECK_EQUAL(with(bias.with(kEpilogue, 512), wide), "0 80");
   const Told aux = kDesc.with(kAux, static_cast<int64_t>(elsewhere)).with(kAuxLd, 128);

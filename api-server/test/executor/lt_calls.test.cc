@@ -166,6 +166,28 @@ TEST(what_the_guest_has_set_of_an_algorithm_is_checked_before_it_is_used) {
   CHECK_EQUAL(w.ask(LT_MATMUL, lay(16)), 0);
 }
 
+TEST(what_the_library_has_not_is_not_even_checked) {
+  LtWorld w;
+  Words algo, changed;
+  CHECK_EQUAL(w.ask(LT_ALGO_INIT, {68, 0, 0, 0, 0, 0, 3}, &algo), 0);
+  const auto with_tile = [&](uint64_t tile) {
+    Words set = changed.empty() ? algo : changed;
+    set.insert(set.end(), {1, 4, tile});
+    CHECK_EQUAL(w.ask(LT_ALGO_CONFIG_SET, set, &changed), 0);
+    Words check = changed;
+    check.insert(check.end(), {1, 68});
+    for (int i = 0; i < 4; i++) check.insert(check.end(), {0b11100, 8, 8, 8});
+    return check;
+  };
+  CHECK_EQUAL(w.ask(LT_ALGO_CHECK, with_tile(5)), 0);
+  // The fake library ends the process where it gets such a one.
+  CHECK_EQUAL(w.ask(LT_ALGO_CHECK, with_tile(1 << 25)), 15);
+  CHECK_EQUAL(w.ask(LT_MATMUL, w.product(8, w.base(), changed)), 15);
+  // It may be set to one that there is again.
+  CHECK_EQUAL(w.ask(LT_ALGO_CHECK, with_tile(2)), 0);
+  CHECK_EQUAL(w.ask(LT_MATMUL, w.product(8, w.base(), changed)), 0);
+}
+
 TEST(there_is_an_end_to_algorithms) {
   LtWorld w;
   int status = 0;

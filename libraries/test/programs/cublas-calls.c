@@ -10,6 +10,7 @@
 //   foreign      what NVIDIA's own crashes of, or has a kernel end in
 //   copies       vectors and matrices there and back, and what is set of a handle
 //   handles      handles one after the other, and a second one
+//   reset        the same after a reset of the device
 //   fork         what a child of the process may do with a handle of its parent's
 //   threads      two threads with one handle
 //   capture      a call in a stream that is captured
@@ -589,6 +590,14 @@ static void handles(void) {
   if (!status) MUST(cublasDestroy_v2(second));
 }
 
+// What a slot has memory for is there again when the session has given up all that it had.
+static void after_reset(CUdevice device, CUcontext context) {
+  MUST(cuDevicePrimaryCtxReset_v2(device));
+  MUST(cuCtxSetCurrent(context));
+  printf("a handle after a reset: %d\n", cublasCreate_v2(&handle));
+  handles();
+}
+
 // ---- processes, threads, captures --------------------------------------------------------------
 
 static float dot_of_ones(CUdeviceptr ones, int n) {
@@ -694,6 +703,7 @@ int main(int count, char **arguments) {
   if (!strcmp(arguments[1], "bad")) bad();
   if (!strcmp(arguments[1], "foreign")) foreign();
   if (!strcmp(arguments[1], "handles")) handles();
+  if (!strcmp(arguments[1], "reset")) after_reset(device, context);
   if (!strcmp(arguments[1], "copies")) copies();
   if (!strcmp(arguments[1], "fork")) in_child();
   if (!strcmp(arguments[1], "threads")) two_threads();

@@ -557,6 +557,11 @@ static void foreign(void) {
   told("memory of nobody's to transform",
        cublasLtMatrixTransform(handle, transform, &one, at, layout, &one, (void *)0x2000, layout,
                                at, layout, NULL));
+  const uint32_t tile = 1 << 25;
+  MUST(HEURISTIC(handle, desc, layout, preference, 1, &result, &count));
+  MUST(cublasLtMatmulAlgoConfigSetAttribute(&result.algo, 1, &tile, sizeof tile));
+  told("a tile that there is not", cublasLtMatmulAlgoCheck(handle, desc, layout, layout, layout,
+                                                           layout, &result.algo, &result));
   const int mode = 9;
   MUST(cublasLtMatmulDescSetAttribute(desc, 2, &mode, sizeof mode));
   told("a pointer mode that there is not", PRODUCT(handle, desc, &one, at, layout, layout, 0));

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -81,6 +82,7 @@ constexpr uint64_t kMine = 0x6f676c61;
 // Algorithms that were set to more than this do no product; from half of it on they need a
 // workspace.
 constexpr uint64_t kMost = 100;
+constexpr uint32_t kTiles = 5;
 
 int start(const void *layout, CUstream stream) {
   const FakeCublasWork mine = work.load();
@@ -137,6 +139,8 @@ EXPORT int cublasLtMatmulAlgoCheck(void *, void *, void *, void *, void *, void 
                                    Result *result) {
   const uint64_t *words = static_cast<const Algo *>(algo)->words;
   if (words[0] != kMine) __builtin_trap();
+  // Nor does it look with care here whether there is such a tile.
+  if (words[4] > kTiles) __builtin_trap();
   result->workspace = words[3] > kMost / 2 ? 16 : 0;
   return words[3] > kMost ? 15 : 0;
 }
@@ -152,16 +156,21 @@ EXPORT int cublasLtMatmulAlgoInit(void *, int, int, int, int, int, int, int id, 
 }
 EXPORT int cublasLtMatmulAlgoCapGetAttribute(const void *, int, void *value, size_t size,
                                              size_t *written) {
-  if (size) *static_cast<uint32_t *>(value) = 5;
+  if (size) *static_cast<uint32_t *>(value) = kTiles;
   *written = 4;
   return size && size != 4 ? 7 : 0;
 }
-EXPORT int cublasLtMatmulAlgoConfigGetAttribute(const void *, int, void *, size_t, size_t *) {
-  return 7;
+EXPORT int cublasLtMatmulAlgoConfigGetAttribute(const Algo *algo, int id, void *value, size_t size,
+                                                size_t *written) {
+  if (id != 1 || size != 4) return 7;
+  memcpy(value, &algo->words[4], size);
+  *written = size;
+  return 0;
 }
 EXPORT int cublasLtMatmulAlgoConfigSetAttribute(Algo *algo, int id, const void *value,
                                                 size_t size) {
   if (size != 4) return 7;
-  algo->words[3] = *static_cast<const uint32_t *>(value) + uint64_t(id);
+  const uint32_t number = *static_cast<const uint32_t *>(value);
+  algo->words[id == 1 ? 4 : 3] = number;
   return 0;
 }
