@@ -890,6 +890,12 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       return handle_Goodbye(s, *q);
     }
+    case WIRE_LibraryUnserved: {
+      const auto *q = in.body<wire_LibraryUnserved>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_LibraryUnserved(s, *q);
+    }
     case WIRE_LateUpload: {
       const auto *q = in.body<wire_LateUpload>();
       if (!q) return;

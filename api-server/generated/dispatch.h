@@ -120,6 +120,7 @@ void handle_ModuleExpect(Session &s, const wire_ModuleExpect &q, std::span<const
 void handle_MoveState(Session &s, const wire_MoveState &q);
 void handle_MoveCommit(Session &s, const wire_MoveCommit &q);
 void handle_Goodbye(Session &s, const wire_Goodbye &q);
+void handle_LibraryUnserved(Session &s, const wire_LibraryUnserved &q);
 void handle_LateUpload(Session &s, const wire_LateUpload &q, Starts<Work::kCopy> work);
 void handle_LatePayload(Session &s, const wire_LatePayload &q);
 

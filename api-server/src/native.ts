@@ -196,7 +196,7 @@ export const counterNames = [
   'cachedBytes',
   'pinnedMemory',
   'hindrances',
-  'handlesRefused',
+  'librariesRefused',
 ] as const;
 export type CounterName = (typeof counterNames)[number];
 

@@ -2126,6 +2126,12 @@ static inline CUresult put_Goodbye(struct session *session) {
   return batch_end(session, BATCH_NO_STREAM);
 }
 
+static inline CUresult put_LibraryUnserved(struct session *session) {
+  struct wire_LibraryUnserved *frame = batch_begin(session, WIRE_LibraryUnserved, sizeof(struct wire_LibraryUnserved));
+  if (!frame) return guest_lost();
+  return batch_end(session, BATCH_NO_STREAM);
+}
+
 static inline CUresult put_LateUpload(struct session *session, uint64_t array, uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_t height, uint64_t depth, uint64_t stream, uint64_t length, uint64_t function) {
   struct wire_LateUpload *frame = batch_begin(session, WIRE_LateUpload, sizeof(struct wire_LateUpload));
   if (!frame) return guest_lost();

@@ -44,6 +44,20 @@ t.test('a server that refuses what the function needs is not called again', { sk
   t.same(said.slice(1), ['a second handle: 3\n', 'a second handle: 0\n'], server.log());
 });
 
+t.test('nor where it calls what is not served', { skip }, async (t) => {
+  const server = await serve(real ?? '');
+  t.teardown(() => server.stop());
+  const said: string[] = [];
+  for (const of of ['few', 'unserved', 'unserved']) {
+    const { stdout, stderr } = await start(of, ['--server', server.address, '--name', 'calls']);
+    said.push(stdout);
+    const told = /cublasInit is not served: the program gets .*--libraries=guest serves all/;
+    t.equal(told.test(stderr), stdout === 'cublasInit: 15\n', stderr);
+    await server.rested();
+  }
+  t.same(said.slice(1), ['cublasInit: 15\n', 'cublasInit: 0\n'], server.log());
+});
+
 t.test('a server without cuBLAS has them call their own', { skip }, async (t) => {
   const server = await serve('none');
   t.teardown(() => server.stop());

@@ -122,11 +122,12 @@ enum wire_op {
   WIRE_MoveState = 1334,
   WIRE_MoveCommit = 1335,
   WIRE_Goodbye = 1336,
+  WIRE_LibraryUnserved = 1337,
   WIRE_LateUpload = 1344,
   WIRE_LatePayload = 1345,
 };
 
-#define WIRE_OP_COUNT 118
+#define WIRE_OP_COUNT 119
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -1579,6 +1580,12 @@ struct wire_Goodbye {
 };
 WIRE_CHECK(sizeof(struct wire_Goodbye) == 8, "wire_Goodbye");
 
+// the program has called a function of a library that is not served, which `--libraries=auto` takes into account; sent once
+struct wire_LibraryUnserved {
+  struct wire_header header;
+};
+WIRE_CHECK(sizeof(struct wire_LibraryUnserved) == 8, "wire_LibraryUnserved");
+
 // as BoxUpload, but the payload comes when it is the copy's turn, for which WIRE_CALL asks as for a function; LatePayload brings it, and HostFunctionDone ends it. A call whose status is OUT_OF_MEMORY makes no copy, the guest does. Announced by Welcome.late_uploads
 struct wire_LateUpload {
   struct wire_header header;
@@ -1723,6 +1730,7 @@ WIRE_CHECK(sizeof(struct wire_LatePayload) == 32, "wire_LatePayload");
   X(1334, MoveState) \
   X(1335, MoveCommit) \
   X(1336, Goodbye) \
+  X(1337, LibraryUnserved) \
   X(1344, LateUpload) \
   X(1345, LatePayload) \
 

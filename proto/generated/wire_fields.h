@@ -572,6 +572,7 @@ static const struct wire_command wire_commands[WIRE_OP_COUNT] = {
   {"MoveState", WIRE_MoveState, sizeof(struct wire_MoveState), 398, 2, 0, 0, 1},
   {"MoveCommit", WIRE_MoveCommit, sizeof(struct wire_MoveCommit), 400, 5, 0, 1, 0},
   {"Goodbye", WIRE_Goodbye, sizeof(struct wire_Goodbye), 405, 0, 0, 0, 0},
+  {"LibraryUnserved", WIRE_LibraryUnserved, sizeof(struct wire_LibraryUnserved), 405, 0, 0, 0, 0},
   {"LateUpload", WIRE_LateUpload, sizeof(struct wire_LateUpload), 405, 10, 0, 0, 0},
   {"LatePayload", WIRE_LatePayload, sizeof(struct wire_LatePayload), 415, 3, 0, 0, 1},
 };

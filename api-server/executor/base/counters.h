@@ -28,8 +28,8 @@ struct Counters {
   Counter cached_uploads;
   Counter cached_bytes;
   Counter pinned_memory;
-  Counter hindrances;       // bits: generated/moving.h
-  Counter handles_refused;  // of libraries
+  Counter hindrances;         // bits: generated/moving.h
+  Counter libraries_refused;  // handles of libraries, and functions of these that are not served
 
   // Makes counters that are 0, and unmaps them when nobody has them any more. Throws Error.
   static std::shared_ptr<Counters> map();

@@ -90,7 +90,7 @@ void create(Session &s, const wire_LibraryAsk &q) {
   const Session::Keeps keeps(s);
   const int status = s.take_cublas_handle(handle.get(), s.hand_over());
   handle->busy = false;
-  if (status != kCublasSuccess) count(s.count().handles_refused);
+  if (status != kCublasSuccess) count(s.count().libraries_refused);
   answer(s, request, status);
 }
 
@@ -139,6 +139,11 @@ void handle_LibraryAsk(Session &s, const wire_LibraryAsk &q, std::span<const uin
   if (status == kCublasSuccess && !arguments.results_size())
     s.libraries().learnt().succeeded(key, LearntCalls::kStarts);
   answer(s, request, status, &arguments);
+}
+
+void handle_LibraryUnserved(Session &s, const wire_LibraryUnserved &) {
+  count(s.count().libraries_refused);
+  s.posted(WIRE_LibraryUnserved, CUDA_SUCCESS);
 }
 
 void handle_LibraryCall(Session &s, const wire_LibraryCall &q, std::span<const uint8_t> bytes,

@@ -458,7 +458,7 @@ void Session::arrive(const wire_MoveCommit &in_place) {
                          &Counters::bytes_out, &Counters::launches, &Counters::uploads,
                          &Counters::downloads, &Counters::memory_mapped_peak, &Counters::modules,
                          &Counters::faults, &Counters::violations, &Counters::cached_uploads,
-                         &Counters::cached_bytes, &Counters::handles_refused}) {
+                         &Counters::cached_bytes, &Counters::libraries_refused}) {
       (counters_.get()->*counter).store((was.*counter).load());
     }
   }

@@ -324,6 +324,7 @@ corpus = {
     "library-lt": map_() + stream +
                   frame("LibraryAsk", "QIIQQQII7Q", 1, 1, 4, 0, STREAM, 7, 0, 56, 68, 0, 0, 0, 0, 0, 4) +
                   frame("LibraryCall", "IIQQII", 1, 0, 0, STREAM, 0, 0) + synchronize(3),
+    "library-unserved": frame("LibraryUnserved", "") + synchronize(1),
     "library-unknown": frame("LibraryCall", "IIQQII", 2, 0, handle(15, 1), 0, 0, 0),
     "library-function": frame("LibraryCall", "IIQQII", 0, 1 << 20, handle(15, 1), 0, 0, 0),
     "late": map_() + stream +

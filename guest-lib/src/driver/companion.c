@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "base/ablation.h"
+#include "guest_calls.h"
 #include "kernels/learnt.h"
 #include "kernels/remote_call.h"
 #include "memory/memory.h"
 #include "session/session.h"
+#include "wire/batch.h"
 #include "wire/echo.h"
 #include "wire/enter.h"
 
@@ -56,10 +58,19 @@ static void remote_descriptor(void) {
   if (ablated(ABLATE_DESCRIPTORS) && !remote_enter()) echo_ask(session_here());
 }
 
+static _Bool remote_unserved(void) {
+  if (remote_enter()) return 0;
+  struct session *session = session_here();
+  if (put_LibraryUnserved(session)) return 0;
+  // The program may end for it, and say nothing more.
+  batch_send(session);
+  return 1;
+}
+
 const struct companion_table *companion_table(const CUuuid *id) {
-  static const struct companion_table table = {sizeof table, session,       devices,
-                                               remote_begin, remote_call,   remote_end,
-                                               remote_era,   remote_learnt, remote_descriptor};
+  static const struct companion_table table = {
+      sizeof table, session,    devices,       remote_begin,      remote_call,
+      remote_end,   remote_era, remote_learnt, remote_descriptor, remote_unserved};
   const CUuuid ours = COMPANION_TABLE;
   return id && memcmp(id, &ours, sizeof ours) == 0 ? &table : NULL;
 }

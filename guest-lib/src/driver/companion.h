@@ -52,6 +52,9 @@ struct companion_table {
   // To be called after a descriptor that the guest keeps was made, told, asked or ended: waits for
   // an echo of the server where base/ablation.h does without descriptors of the guest's own.
   void (*remote_descriptor)(void);
+  // Tells the server that the program has called a function of a library that is not served; false
+  // where there is nobody to tell yet.
+  _Bool (*remote_unserved)(void);
 };
 
 struct session;

@@ -11,6 +11,7 @@
 //   copies       vectors and matrices there and back, and what is set of a handle
 //   handles      handles one after the other, and a second one
 //   reset        the same after a reset of the device
+//   unserved     a function of the interface of old
 //   fork         what a child of the process may do with a handle of its parent's
 //   threads      two threads with one handle
 //   capture      a call in a stream that is captured
@@ -28,6 +29,7 @@
 
 int cublasCreate_v2(void **handle);
 int cublasDestroy_v2(void *handle);
+int cublasInit(void);
 int cublasSetPointerMode_v2(void *handle, int mode);
 int cublasSetStream_v2(void *handle, CUstream stream);
 int cublasSaxpy_v2(void *, int, const float *, const void *, int, void *, int);
@@ -703,6 +705,7 @@ int main(int count, char **arguments) {
   if (!strcmp(arguments[1], "bad")) bad();
   if (!strcmp(arguments[1], "foreign")) foreign();
   if (!strcmp(arguments[1], "handles")) handles();
+  if (!strcmp(arguments[1], "unserved")) printf("cublasInit: %d\n", cublasInit());
   if (!strcmp(arguments[1], "reset")) after_reset(device, context);
   if (!strcmp(arguments[1], "copies")) copies();
   if (!strcmp(arguments[1], "fork")) in_child();

@@ -349,7 +349,7 @@ export class Running {
   /** Of a whole session that did some work; of several GPUs the first one stands for all. */
   #learnLibraryCost(session: Session, { reason, learnt }: SessionEnd, counters: Counters) {
     const { launches = 0n, roundTrips = 0n, bytesIn = 0n, bytesOut = 0n } = counters;
-    const refused = (counters.handlesRefused ?? 0n) > 0n;
+    const refused = (counters.librariesRefused ?? 0n) > 0n;
     if (reason !== 'closed' || session.ordinal > 0) return;
     if (!refused && (session.moves > 0 || !launches)) return;
     const way = refused || learnt.length > 0 ? 'remote' : 'guest';
