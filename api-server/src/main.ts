@@ -169,8 +169,8 @@ function open({ type: _, build, warm, ...options }: Open) {
     deviceOptions = { windowBase: null, windowSize: null, warmHandles, ...options };
     device = native.openDevice(deviceOptions);
     rehearse(native, device);
+    // It stays open until it is measured, with all others of its GPU.
     send({ type: 'ready', snapshot: native.snapshot(device) });
-    coolDown();
   } catch (error) {
     send({ type: 'failed', ...told(error) }, () => process.exit(1));
   }

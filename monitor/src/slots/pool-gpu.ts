@@ -100,6 +100,8 @@ export class PoolGpu {
     const total = this.#snapshot?.totalMemory ?? 0n;
     const free = slot ? await slot.measure() : 0n;
     if (free === null) return false;
+    // What they do not keep ready they let go of when they are asked, too.
+    await Promise.all(this.places.slice(1).map((place) => place.slot.measure()));
     const slots = this.places.length;
     this.#contexts = total - free;
     this.beside = besideOf(total, threadsOf(this.#snapshot), this.#options.beside);

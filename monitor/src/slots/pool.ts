@@ -427,6 +427,8 @@ export class Pool {
     if (awaited) return awaited(slot);
     if (this.#starting) return this.#checkStarted();
     if (gpu?.awaitsMeasure) return this.#comeLate(gpu, slot);
+    // What it has taken is known: it lets go of what it does not keep ready.
+    if (this.#options.warm === 'none') void slot.measure();
     this.#events.onReady(slot);
   }
 
