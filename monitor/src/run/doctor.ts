@@ -13,7 +13,6 @@ import {
   decodeAnswer,
   encodeHello,
   type Refusal,
-  type Room,
   wire,
 } from '../../../api-server/src/control.js';
 import { version } from '../../../api-server/src/version.js';
@@ -87,21 +86,26 @@ export async function reportOf(
   return { answer, server: reached?.server ?? '' };
 }
 
-async function roomOf(asked: Asked): Promise<Room | null> {
+/** What a server says, if anything. */
+async function answerOf(asked: Asked): Promise<DeviceReport | null> {
   const nobody = () => {};
   const reached = await reach(asked, nobody);
-  const report = reached && (await ask(reached, asked, nobody));
-  return report?.room ?? null;
+  return reached && (await ask(reached, asked, nobody));
 }
 
-/** software, nvidia or library; null: the server has not said it. */
-export async function deviceKind(asked: Asked): Promise<string | null> {
-  return (await roomOf(asked))?.device || null;
+/**
+ * What a session's GPU is: `kind` is software, nvidia or library, null where the server has not said it; `major` of its
+ * compute capability.
+ */
+export async function deviceOf(asked: Asked): Promise<{ kind: string | null; major: number }> {
+  const { room, devices: [first] = [] } = (await answerOf(asked)) ?? {};
+  return { kind: room?.device || null, major: first?.computeMajor ?? 0 };
 }
 
 /** Whose cuBLAS the function has cost less with: guest or remote; guest, too, where the server does not say. */
 export async function cheaperLibraries(asked: Asked): Promise<'guest' | 'remote'> {
-  return (await roomOf(asked))?.libraries === 'remote' ? 'remote' : 'guest';
+  const { room } = (await answerOf(asked)) ?? {};
+  return room?.libraries === 'remote' ? 'remote' : 'guest';
 }
 
 function step(name: Step['name'], ok: boolean, text: string, rest: Partial<Step> = {}): Step {

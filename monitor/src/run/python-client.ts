@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { type Asked, deviceKind } from './doctor.js';
+import { type Asked, deviceOf } from './doctor.js';
 import { interpreterOf } from './program-file.js';
 
 /**
@@ -32,6 +32,9 @@ const look = [
   'print(*(n for n in ("numba_cuda", "torch") if u.find_spec(n)))',
 ].join('; ');
 
+/** Of such capabilities cuBLAS brings PTX. */
+const firstForCublas = 13;
+
 /** Variables for the program's environment, where that has none of them; none if the server's GPUs are real. */
 export async function pythonSettings(
   python: string[],
@@ -42,17 +45,18 @@ export async function pythonSettings(
   remote: boolean,
 ): Promise<NodeJS.ProcessEnv> {
   // If something is wrong with what is asked for, the guest library says so.
-  const kind = await Promise.resolve()
-    .then(() => deviceKind(asked()))
+  const device = await Promise.resolve()
+    .then(() => deviceOf(asked()))
     .catch(() => null);
-  if (kind !== 'software') return {};
+  if (device?.kind !== 'software') return {};
   const settings: NodeJS.ProcessEnv = {
     // With this, NVRTC gives CuPy PTX.
     CUPY_COMPILE_WITH_PTX: env['CUPY_COMPILE_WITH_PTX'] ?? '1',
   };
-  // A software device that serves cuBLAS is one for which Numba makes nothing; and cuSOLVER and cuSPARSE, whose
-  // programs have the server's cuBLAS, cannot be loaded without the real linker.
-  const preloaded = remote ? null : withoutLinker(python, env, build);
+  // For the kind that has cuBLAS, the program's or the server's, Numba makes nothing; and cuSOLVER and cuSPARSE cannot
+  // be loaded without the real linker.
+  const preloaded =
+    remote || device.major >= firstForCublas ? null : withoutLinker(python, env, build);
   if (preloaded) settings['LD_PRELOAD'] = preloaded;
   return settings;
 }

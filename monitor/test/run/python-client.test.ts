@@ -43,9 +43,13 @@ function script(bin: string, name: string, text: string): string {
 
 t.test('a script is asked about where it will run', async (t) => {
   const serving = await Serving.start(t, ['--servers-per-gpu', '1']);
-  const { host, port } = serving.address as { host: string; port: number };
+  const address = (of: Serving) => {
+    const { host, port } = of.address as { host: string; port: number };
+    return `${host}:${port}`;
+  };
+  let server = address(serving);
   const preload = (program: string, given: NodeJS.ProcessEnv = {}, args = ['--version']) => {
-    const words = [outboard, 'run', '--server', `${host}:${port}`, '--', program, ...args];
+    const words = [outboard, 'run', '--server', server, '--', program, ...args];
     const env = { ...process.env, ...given };
     const { stderr } = spawnSync(process.execPath, words, { env, encoding: 'utf8' });
     return /^PRELOAD (.*)$/m.exec(stderr)?.[1] ?? stderr;
@@ -89,6 +93,10 @@ t.test('a script is asked about where it will run', async (t) => {
     ),
     keeps,
   );
+
+  const newer = { SOFTWARE_DEVICE_COMPUTE_CAPABILITY: '13.0' };
+  server = address(await Serving.start(t, ['--servers-per-gpu', '1'], newer));
+  t.match(preload(pip), /libcuda\.so\.1$/, 'whose cuSOLVER needs the real one');
 });
 
 t.test('a server that is busy is waited for', async (t) => {
