@@ -35,8 +35,8 @@ static int begin(struct cublas_handle *handle) {
   if (status == STATUS_ALLOC_FAILED)
     notice(LOG_ERROR,
            "the session has no memory left for a handle of cuBLAS: after the first they count with "
-           "the "
-           "code that it loads. Start the server with a larger `outboard serve --module-memory`");
+           "the code that it loads. Start the server with a larger `outboard serve "
+           "--module-memory`, or run the program with --libraries=guest");
   // The server keeps the number until then.
   call_plain(handle, CUBLAS_cublasDestroy_v2, NULL, 0, 0);
   door()->remote_end(handle->wire);
