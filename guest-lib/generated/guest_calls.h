@@ -9,7 +9,7 @@
 #include "wire/enter.h"
 #include "wire_calls.h"
 
-// Described calls, for counters and logs.
+// Described calls, and those of libraries together, for counters and logs.
 enum call {
   CALL_cuArray3DCreate_v2 = 0,
   CALL_cuArray3DGetDescriptor_v2 = 1,
@@ -458,7 +458,8 @@ enum call {
   CALL_cuUserObjectCreate = 444,
   CALL_cuUserObjectRelease = 445,
   CALL_cuUserObjectRetain = 446,
-  CALL_COUNT = 447,
+  CALL_LIBRARY = 447,
+  CALL_COUNT
 };
 extern const char *const call_names[CALL_COUNT];
 

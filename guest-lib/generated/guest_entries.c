@@ -468,6 +468,7 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuUserObjectCreate",
   "cuUserObjectRelease",
   "cuUserObjectRetain",
+  "libraries (cuBLAS)",
 };
 
 const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))) = {
@@ -918,6 +919,7 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_IS_LOCAL,  // cuUserObjectCreate
   CALL_IS_LOCAL,  // cuUserObjectRelease
   CALL_IS_LOCAL,  // cuUserObjectRetain
+  CALL_WAITS,  // libraries (cuBLAS)
 };
 
 ALWAYS_INLINE CUresult call_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {

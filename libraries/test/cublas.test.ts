@@ -23,6 +23,12 @@ t.test('results are the same, and cost less', { skip }, async (t) => {
   t.ok(ours.cost.commands < own.cost.commands, 'fewer commands');
   t.ok(ours.cost.bytesSent < own.cost.bytesSent, 'fewer bytes');
   t.equal(ours.imageBytes, 0, 'and no code of the library');
+  const row = 'libraries (cuBLAS)';
+  t.same(
+    [own, ours].map(({ made }) => made.includes(row)),
+    [false, true],
+    'a row of their own',
+  );
   const bound = await counted(program, server.address, withBound(['few']));
   t.equal(bound.stdout, here.stdout, bound.stderr);
   t.equal(bound.cost.commands, ours.cost.commands, 'as many where the program has one of its own');

@@ -103,9 +103,10 @@ export function emitGuestHeader(api: Api): string {
 #include "wire/enter.h"
 #include "wire_calls.h"
 
-// Described calls, for counters and logs.
+// Described calls, and those of libraries together, for counters and logs.
 enum call {
-${callIndexes(api)}  CALL_COUNT = ${api.calls.length},
+${callIndexes(api)}  CALL_LIBRARY = ${api.calls.length},
+  CALL_COUNT
 };
 extern const char *const call_names[CALL_COUNT];
 
@@ -289,10 +290,12 @@ CUresult cuProfilerStart(void);
 CUresult cuProfilerStop(void);
 
 const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) = {
-${api.calls.map((c) => `  "${c.name}",\n`).join('')}};
+${api.calls.map((c) => `  "${c.name}",\n`).join('')}  "libraries (cuBLAS)",
+};
 
 const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))) = {
-${api.calls.map((c) => `  ${traits(c, api)},  // ${c.name}\n`).join('')}};
+${api.calls.map((c) => `  ${traits(c, api)},  // ${c.name}\n`).join('')}  CALL_WAITS,  // libraries (cuBLAS)
+};
 
 ${api.calls.map((call) => located(call, (c) => entry(c, api))).join('\n')}
 #pragma GCC visibility pop

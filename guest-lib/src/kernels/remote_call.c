@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/ablation.h"
+#include "base/watch.h"
 #include "guest_calls.h"
 #include "kernels/library.h"
 #include "library_call.h"
@@ -77,7 +78,7 @@ static CUresult collect(struct session *session, struct answer *asked,
   return result;
 }
 
-CUresult remote_call(const struct remote_call *call, struct remote_answer *answer) {
+static CUresult make(const struct remote_call *call, struct remote_answer *answer) {
   CUresult result = remote_enter();
   if (result) return result;
   uint64_t stream;
@@ -106,4 +107,13 @@ CUresult remote_call(const struct remote_call *call, struct remote_answer *answe
   if (answer) return collect(session, &asked, answer);
   if (ablated(ABLATE_POSTED)) echo_ask(session);
   return CUDA_SUCCESS;
+}
+
+CUresult remote_call(const struct remote_call *call, struct remote_answer *answer) {
+  // It is none of the driver's.
+  stats_add(&guest_stats->by_call[CALL_LIBRARY], 1);
+  if (!watch_on()) return make(call, answer);
+  struct watched watched;
+  watch_begin(&watched, CALL_LIBRARY);
+  return watch_end(&watched, make(call, answer));
 }

@@ -9,7 +9,7 @@
 #include "wire/enter.h"
 #include "wire_calls.h"
 
-// Described calls, for counters and logs.
+// Described calls, and those of libraries together, for counters and logs.
 enum call {
   CALL_cuTinyAsk = 0,
   CALL_cuTinyAskPlain = 1,
@@ -22,7 +22,8 @@ enum call {
   CALL_cuTinyOpen = 8,
   CALL_cuTinyWait = 9,
   CALL_cuTinyWatch = 10,
-  CALL_COUNT = 11,
+  CALL_LIBRARY = 11,
+  CALL_COUNT
 };
 extern const char *const call_names[CALL_COUNT];
 

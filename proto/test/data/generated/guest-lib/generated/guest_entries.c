@@ -32,6 +32,7 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuTinyOpen",
   "cuTinyWait",
   "cuTinyWatch",
+  "libraries (cuBLAS)",
 };
 
 const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))) = {
@@ -46,6 +47,7 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_MINTS,  // cuTinyOpen
   CALL_WAITS,  // cuTinyWait
   CALL_WAITS,  // cuTinyWatch
+  CALL_WAITS,  // libraries (cuBLAS)
 };
 
 static CUresult guest_cuTinyAsk(int *count, size_t *bytes, CUfunction func, int size) {
