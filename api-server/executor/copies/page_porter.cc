@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "base/log.h"
 
@@ -199,6 +200,10 @@ bool PagePorter::stand_by(unsigned most) {
     stream_ = nullptr;
     return false;
   }
+  {
+    std::lock_guard lock(mutex_);
+    standing_ = turn;
+  }
   if (!queue(turn)) {
     // What waits without a kernel behind it is let go; no turn follows that nobody takes.
     lost_.store(true);
@@ -208,6 +213,19 @@ bool PagePorter::stand_by(unsigned most) {
   queued_.store(turn);
   if (over_.load()) release_all();
   return true;
+}
+
+void PagePorter::settled(unsigned most, bool is_there) {
+  const auto end = [this] {
+    std::lock_guard lock(mutex_);
+    return std::exchange(standing_, 0) != 0;
+  };
+  const bool stood = end();
+  if (!is_there) return release_one();
+  if (stood || !stand_by(most)) return;
+  end();
+  // One of the two is nobody's.
+  release_one();
 }
 
 CUresult PagePorter::mark(CUstream stream) {
@@ -230,15 +248,36 @@ void PagePorter::tell_time(bool goes_on) {
   if (since != 0 && ran_) ran_(static_cast<uint64_t>(now - since));
 }
 
-void PagePorter::release_one() {
-  tell_time(false);
+// With the lock held.
+void PagePorter::release() {
   const uint32_t released = std::atomic_ref(words_->released).fetch_add(1) + 1;
   raise(words_->go, released);
+}
+
+// The others carry pages for functions that the driver may wait for just so.
+uint32_t PagePorter::let_go(uint32_t stood) {
+  std::lock_guard lock(mutex_);
+  if (standing_ == 0 || standing_ != stood || get(words_->released) != stood - 1) return standing_;
+  standing_ = 0;
+  ++owed_;
+  release();
+  return 0;
+}
+
+void PagePorter::release_one() {
+  tell_time(false);
+  std::lock_guard lock(mutex_);
+  if (owed_ > 0) {
+    --owed_;
+    return;
+  }
+  release();
 }
 
 void PagePorter::release_all() {
   over_.store(true);
   tell_time(false);
+  std::lock_guard lock(mutex_);
   const uint32_t queued = queued_.load();
   raise(words_->released, queued);
   raise(words_->go, queued);
@@ -319,6 +358,7 @@ CUresult PagePorter::rest() {
 void PagePorter::begin() {
   memset(words_, 0, sizeof *words_);
   marks_ = 0;
+  standing_ = owed_ = 0;
   queued_.store(0);
   over_.store(false);
   lost_.store(false);

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 
 #include "base/driver.h"
@@ -40,8 +41,12 @@ class PagePorter {
   // gate. Called by whoever orders or releases, until rest().
   void on_ran(std::function<void(uint64_t)> ran) { ran_ = std::move(ran); }
   // Queues one more. False when there are as many as may be, or the driver refuses: then nothing is
-  // to be released for it. `most` is how many operations a stream takes; 0: any number.
+  // to be released for it. `most` is how many operations a stream takes; 0: any number. Behind it
+  // comes settled(), when its function is in its stream, or is never called. A driver that loads
+  // code may keep the leader before that, and wait for the porter itself: then let_go() lets it
+  // go, and settled() has another one stand by.
   bool stand_by(unsigned most);
+  void settled(unsigned most, bool is_there);
   // Writes, when what `stream` has now is done, a word that has_landed() looks at. The driver's
   // result.
   CUresult mark(CUstream stream);
@@ -76,6 +81,11 @@ class PagePorter {
   }
   static constexpr unsigned kAreas = 2;
 
+  // For who reads in the place of a leader whom the driver keeps, again and again: lets go of the
+  // one that stood by the last time, whose turn that returned, where its function is still not in
+  // its stream and all others have returned. 0: none stands by.
+  uint32_t let_go(uint32_t stood);
+
   // Carries out orders, at most kMostOrders, behind all that was marked. False when there is no
   // porter to do it, or none can begin: then nothing has happened, nor will.
   bool carry(std::span<const Order> orders);
@@ -104,6 +114,7 @@ class PagePorter {
   bool load();
   bool queue(uint32_t turn);
   bool cancel(uint32_t number, uint32_t turn);
+  void release();
   void tell_time(bool goes_on);
   static uint32_t get(const uint32_t &word);
   static void put(uint32_t &word, uint32_t value);
@@ -126,6 +137,10 @@ class PagePorter {
   std::atomic<int64_t> since_{0};  // of one that was let begin, the time that is not told; 0: none
   std::atomic<bool> lost_{false};  // one has begun and not done what it was ordered
   bool used_ = false;              // the areas may hold a tenant's data
+
+  std::mutex mutex_;       // innermost; of the next two, and `released` of the words
+  uint32_t standing_ = 0;  // the turn of one whose function is not in its stream yet; 0: none
+  uint32_t owed_ = 0;      // how many were released that no function has returned for
 };
 
 }  // namespace outboard

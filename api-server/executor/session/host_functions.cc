@@ -31,14 +31,14 @@ void HostFunctions::give(Record *record) {
 }
 
 // Before the function is in its stream, where it may be called at once.
-void HostFunctions::attend(Record *record) {
-  record->attended = porter_ && porter_->stand_by(stream_operations_);
+bool HostFunctions::attend(Record *record) {
+  return record->attended = porter_ && porter_->stand_by(stream_operations_);
 }
 
-void HostFunctions::queued(Record *record, CUresult result) {
-  if (result == CUDA_SUCCESS) return;
-  if (record->attended) porter_->release_one();
-  give(record);
+void HostFunctions::queued(Record *record, bool attended, CUresult result) {
+  const bool is_there = result == CUDA_SUCCESS;
+  if (attended) porter_->settled(stream_operations_, is_there);
+  if (!is_there) give(record);
 }
 
 CUresult HostFunctions::add_callback(CUstream stream, Record *record) {
@@ -51,13 +51,13 @@ CUresult HostFunctions::add_callback(CUstream stream, Record *record) {
 CUresult HostFunctions::call(CUstream stream, uint64_t function, wire_function kind) {
   Record *const record = take(function, kind == WIRE_FUNCTION_KEPT);
   if (!record) return CUDA_ERROR_OUT_OF_MEMORY;
-  attend(record);
+  const bool attended = attend(record);
   const CUresult result =
       kind == WIRE_FUNCTION_CALLBACK || kind == WIRE_FUNCTION_STEP
           ? add_callback(stream, record)
           : driver_.cuLaunchHostFunc(
                 stream, [](void *data) { run(static_cast<Record *>(data), CUDA_SUCCESS); }, record);
-  queued(record, result);
+  queued(record, attended, result);
   return result;
 }
 
@@ -66,9 +66,9 @@ CUresult HostFunctions::call_late(CUstream stream, uint64_t function, std::span<
   if (!record) return CUDA_ERROR_OUT_OF_MEMORY;
   record->late = true;
   record->area = area;
-  attend(record);
+  const bool attended = attend(record);
   const CUresult result = add_callback(stream, record);
-  queued(record, result);
+  queued(record, attended, result);
   return result;
 }
 
@@ -95,7 +95,8 @@ void HostFunctions::release_behind(CUstream stream, CUresult launched) {
   const auto release = [](void *porter) { static_cast<PagePorter *>(porter)->release_one(); };
   if (launched != CUDA_SUCCESS ||
       driver_.cuLaunchHostFunc(stream, release, porter_) != CUDA_SUCCESS)
-    porter_->release_one();
+    return porter_->settled(stream_operations_, false);
+  porter_->settled(stream_operations_, true);
 }
 
 // On a thread of the driver.

@@ -2,7 +2,8 @@
 // driver tells the guest and waits until it has returned. A session that ends lets all streams go
 // on.
 //
-// Lock: mutex_, innermost; nothing is sent and no driver call is made with it held.
+// Lock: mutex_, outside that of the porter; nothing is sent and no driver call is made with it
+// held.
 #pragma once
 
 #include <atomic>
@@ -80,6 +81,8 @@ class HostFunctions {
   // Lets a stream go on whose function has returned, before the command that says so is carried
   // out: done() follows.
   void done_early(uint64_t call);
+  // For who reads in the leader's place: PagePorter::let_go.
+  uint32_t let_go(uint32_t stood) { return porter_ ? porter_->let_go(stood) : 0; }
   // Lets all streams go on; from now on nothing is called or waited for.
   void open();
   // Waits, after open(), until no thread of the driver is in here any more.
@@ -105,8 +108,8 @@ class HostFunctions {
   Record *take(uint64_t function, bool kept);
   void give(Record *record);
   static void run(Record *record, CUresult status);
-  void attend(Record *record);
-  void queued(Record *record, CUresult result);
+  bool attend(Record *record);
+  void queued(Record *record, bool attended, CUresult result);
   void release_behind(CUstream stream, CUresult launched);
   bool end(uint64_t call);
   CUresult add_callback(CUstream stream, Record *record);

@@ -18,6 +18,9 @@ namespace {
 
 // How long the leader carries out a command until it is taken to wait: between one look and two.
 constexpr timespec kBetweenLooks{.tv_sec = 0, .tv_nsec = 200'000};
+// As long as one stands by whose function is not in its stream yet, the leader may be about to put
+// it there; then it is taken to wait for what waits for that.
+constexpr int kUntilLetGo = 100;  // milliseconds
 // After so many looks without a command it sleeps until there is one.
 constexpr unsigned kLooksUntilSleep = 10;
 
@@ -114,11 +117,14 @@ void Watchman::read() {
   pages_.begin();
   // -1: nothing more can be taken up, only the end of the leader's command is waited for.
   if (!look()) watched[1].fd = -1;
+  uint32_t stood = 0;
   for (;;) {
     // What lies in records already makes nothing readable.
     const bool waiting = watched[1].fd == receiver_.fd() && receiver_.waiting();
-    if (poll(watched, 2, waiting ? 0 : -1) < 0) continue;
+    const int ready = poll(watched, 2, waiting ? 0 : kUntilLetGo);
+    if (ready < 0) continue;
     if (watched[0].revents) return;
+    if (ready == 0 && !waiting) stood = functions_.let_go(stood);
     if (!watched[1].revents && !waiting) continue;
     if (watched[1].fd == receiver_.offered_fd()) {
       // A guest that has come back goes on where it was; one that never will is the leader's.

@@ -57,6 +57,8 @@ struct Machine {
     const PagePorter::Order order{from, to, size};
     return porter->carry({&order, 1});
   }
+  // As who reads in the leader's place, after a while.
+  void let_go() { porter->let_go(porter->let_go(0)); }
   void fill(unsigned which, uint64_t size, uint8_t seed) {
     for (uint64_t i = 0; i < size; i++)
       porter->area(which)[i] = static_cast<uint8_t>(seed + i * 7 + i / 251);
@@ -68,6 +70,22 @@ struct Machine {
   CUdeviceptr memory = 0;
   std::unique_ptr<PagePorter> porter;
 };
+
+// Code whose first use waits for all work, while nobody may start any.
+void load_code(const Machine &m) {
+  static const char text[] =
+      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+  m.driver.cuCtxSetCurrent(m.context);
+  CUlibrary library;
+  CUkernel kernel;
+  CUfunction function;
+  CHECK_EQUAL(m.driver.cuLibraryLoadData(&library, text, nullptr, nullptr, 0, nullptr, nullptr, 0),
+              CUDA_SUCCESS);
+  CHECK_EQUAL(m.driver.cuLibraryGetKernel(&kernel, library, "nothing"), CUDA_SUCCESS);
+  CHECK_EQUAL(m.driver.cuKernelGetFunction(&function, kernel), CUDA_SUCCESS);
+  int registers = 0;
+  m.driver.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
+}
 
 }  // namespace
 
@@ -169,23 +187,8 @@ TEST(bytes_are_carried_while_code_is_loaded) {
     m.driver.cuStreamDestroy_v2(stream);
   });
   while (recorded == 0) std::this_thread::yield();
-  static const char text[] =
-      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing() { ret; }\n";
   std::atomic<bool> loaded{false};
-  std::thread load([&] {
-    m.driver.cuCtxSetCurrent(m.context);
-    CUlibrary library;
-    CUkernel kernel;
-    CUfunction function;
-    CHECK_EQUAL(
-        m.driver.cuLibraryLoadData(&library, text, nullptr, nullptr, 0, nullptr, nullptr, 0),
-        CUDA_SUCCESS);
-    CHECK_EQUAL(m.driver.cuLibraryGetKernel(&kernel, library, "nothing"), CUDA_SUCCESS);
-    CHECK_EQUAL(m.driver.cuKernelGetFunction(&function, kernel), CUDA_SUCCESS);
-    int registers = 0;
-    m.driver.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
-    loaded = true;
-  });
+  std::thread load([&] { load_code(m), loaded = true; });
   for (int seen = -1, same = 0; same < 20;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     same = recorded == seen ? same + 1 : 0;
@@ -204,6 +207,64 @@ TEST(bytes_are_carried_while_code_is_loaded) {
   records.join();
   CHECK(loaded);
   m.driver.cuStreamDestroy_v2(held);
+}
+
+// The load waits for a porter whose function the leader cannot put into its stream before it ends.
+TEST(a_load_does_not_wait_for_whom_it_keeps) {
+  Machine m("lazy-loading=locking");
+  CUstream held;
+  CHECK_EQUAL(m.driver.cuStreamCreateWithPriority(&held, CU_STREAM_NON_BLOCKING, 0), CUDA_SUCCESS);
+  // One whose function is there, and returns while the load waits.
+  CHECK(m.porter->stand_by(0));
+  m.porter->settled(0, true);
+  CHECK(m.porter->stand_by(0));
+  std::atomic<bool> loaded{false};
+  std::thread load([&] { load_code(m), loaded = true; });
+  m.let_go();
+  m.fill(0, 64, 1);
+  CHECK(m.carry(m.area(0), m.memory, 64));
+  CHECK(!loaded);
+  m.porter->release_one();
+  m.let_go();
+  load.join();
+  static std::atomic<bool> returned;
+  returned = false;
+  CHECK_EQUAL(m.driver.cuLaunchHostFunc(
+                  held, [](void *) { returned.wait(false); }, nullptr),
+              CUDA_SUCCESS);
+  // It has one that stands by again, and no more than one.
+  m.porter->settled(0, true);
+  m.fill(0, 64, 2);
+  CHECK(m.carry(m.area(0), m.memory, 64));
+  m.porter->release_one();
+  returned = true;
+  returned.notify_all();
+  CHECK_EQUAL(m.driver.cuCtxSynchronize(), CUDA_SUCCESS);
+  CHECK(!m.carry(m.area(0), m.memory, 64));
+  m.driver.cuStreamDestroy_v2(held);
+}
+
+// Also where it has returned before that, or is never called.
+TEST(one_that_was_let_go_is_made_up_for) {
+  Machine m;
+  const auto none_is_left = [&] {
+    CHECK_EQUAL(m.driver.cuCtxSynchronize(), CUDA_SUCCESS);
+    CHECK(!m.carry(m.area(0), m.memory, 64));
+  };
+  for (const bool is_there : {true, false}) {
+    CHECK(m.porter->stand_by(0));
+    m.let_go();
+    CHECK_EQUAL(m.driver.cuCtxSynchronize(), CUDA_SUCCESS);
+    if (is_there) m.porter->release_one();
+    m.porter->settled(0, is_there);
+    none_is_left();
+  }
+  // And the next one is as any.
+  CHECK(m.porter->stand_by(0));
+  m.porter->settled(0, true);
+  CHECK(m.carry(m.area(0), m.memory, 64));
+  m.porter->release_one();
+  none_is_left();
 }
 
 namespace {
