@@ -41,7 +41,7 @@ void handle_LateUpload(Session &s, const wire_LateUpload &q, Starts<Work::kCopy>
   if (!find_box(s, q.array, q.x, q.y, q.z, box, &to)) return refused(CUDA_ERROR_INVALID_VALUE);
   CUstream stream;
   if (!s.objects().find(q.stream, &stream)) return refused(CUDA_ERROR_INVALID_HANDLE);
-  LateAreas::Area *const area = s.late_areas().take(q.length);
+  LateAreas::Area *const area = s.late_areas().take(q.length, q.stream);
   const std::span<uint8_t> bytes = area ? std::span(area->data, q.length) : std::span<uint8_t>();
   s.pages().mark();
   const CUresult called = s.host_functions().call_late(stream, q.function, bytes);

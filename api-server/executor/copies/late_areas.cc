@@ -16,16 +16,19 @@ constexpr size_t kPadding = 8;
 
 }  // namespace
 
-LateAreas::Area *LateAreas::take(size_t length) {
+LateAreas::Area *LateAreas::take(size_t length, uint64_t stream) {
   Area *best = nullptr;
   for (Area &area : all_) {
     if (area.size < length || (best && best->size <= area.size)) continue;
-    if (area.busy && driver_.cuEventQuery(area.copied) != CUDA_SUCCESS) continue;
-    area.busy = false;
-    best = &area;
+    const bool free = !area.busy || driver_.cuEventQuery(area.copied) == CUDA_SUCCESS;
+    if (free) area.busy = area.queued = false;
+    if (free || (area.queued && area.stream == stream)) best = &area;
   }
   if (!best) best = make(length);
-  if (best) best->busy = true;
+  if (best) {
+    best->busy = true;
+    best->stream = stream;
+  }
   return best;
 }
 
@@ -48,6 +51,7 @@ LateAreas::Area *LateAreas::make(size_t length) {
 
 CUresult LateAreas::copied(Area *area, CUstream stream) {
   const CUresult result = driver_.cuEventRecord(area->copied, stream);
+  area->queued = true;
   // It may still be read: it is never free.
   if (result != CUDA_SUCCESS) area->size = 0;
   return result;

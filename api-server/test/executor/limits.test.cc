@@ -781,7 +781,7 @@ TEST(late_bytes_are_limited) {
   World w;
   const uint64_t at = World::base();
   w.guest.map(at, kGranule);
-  const auto late = [&](uint64_t held, uint64_t function) {
+  const auto put = [&](uint64_t held, uint64_t function) {
     wire_LateUpload q{};
     q.x = at;
     q.width = q.length = 1000;
@@ -789,7 +789,11 @@ TEST(late_bytes_are_limited) {
     q.stream = held;
     q.function = function;
     w.guest.put(WIRE_LateUpload, q);
-    return w.guest.next(WIRE_CALL).as<wire_call>();
+  };
+  const auto called = [&] { return w.guest.next(WIRE_CALL).as<wire_call>(); };
+  const auto late = [&](uint64_t held, uint64_t function) {
+    put(held, function);
+    return called();
   };
   const auto done = [&](uint64_t call) {
     wire_HostFunctionDone q{};
@@ -802,7 +806,16 @@ TEST(late_bytes_are_limited) {
   const wire_call third = late(stream(w, 3), 3);
   CHECK_EQUAL(third.status, CUDA_ERROR_OUT_OF_MEMORY);
   done(third.call);
+  // Those of a stream come one after the other, to the same place.
+  put(stream_handle(1), 5);
+  put(stream_handle(1), 6);
   done(first.call);
+  for (const uint64_t function : {5, 6}) {
+    const wire_call next = called();
+    CHECK_EQUAL(next.function, function);
+    CHECK_EQUAL(next.status, CUDA_SUCCESS);
+    done(next.call);
+  }
   CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(stream_handle(1))).reply.result,
               CUDA_SUCCESS);
   const wire_call fourth = late(stream_handle(3), 4);
