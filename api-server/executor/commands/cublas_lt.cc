@@ -1,5 +1,6 @@
 #include "commands/cublas_lt.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,8 +55,10 @@ void ask_cublas_lt(Session &s, const wire_LibraryAsk &q, std::span<const uint8_t
     const Session::Keeps keeps(s);
     s.hand_over();
     LtAnswer results;
+    std::optional<Detours::Load> loads(std::in_place, s.detours());
     if (void *handle = libraries.lt_handle(&status)) {
       status = lt.ask(handle, arguments, &libraries.algos(), &results);
+      loads.reset();
       if (cublas_status_lasts(status)) libraries.learnt().answered(key, function, asked);
     }
     return answer_lt(s, request, status, &results);
@@ -67,8 +70,11 @@ void ask_cublas_lt(Session &s, const wire_LibraryAsk &q, std::span<const uint8_t
   Gate::Pass pass = work.launch_apart(stream.object, *cost, 1);
   const Session::Keeps keeps(s);
   s.hand_over();
-  if (void *handle = libraries.lt_handle(&status))
-    status = lt.start(pass, handle, arguments, libraries.algos(), stream.object);
+  {
+    const Detours::Load loads(s.detours());
+    if (void *handle = libraries.lt_handle(&status))
+      status = lt.start(pass, handle, arguments, libraries.algos(), stream.object);
+  }
   pass.ended();
   if (status == kCublasSuccess) libraries.learnt().succeeded(key, LearntCalls::kStartsLt);
   s.objects().unpin(stream.object);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <utility>
 
 #include "base/session_limits.h"
 #include "base/waiting.h"
@@ -89,6 +90,8 @@ Download::Download(Session &s, const Asked &asked, const Stream &stream, const G
       transfer_{s.sequence(), stream} {}
 
 void Download::begin() {
+  s_.detours().begin();
+  may_detour_ = true;
   // The guest has counted on no more of them where a stream takes only so many operations.
   unsigned left = wire_download_pieces(s_.device().stream_operations());
   while (!all_queued() && left-- > 0) {
@@ -101,7 +104,11 @@ void Download::begin() {
       break;
     }
   }
-  if (!all_queued()) result_ = detour();
+  if (all_queued()) {
+    end_detour();
+  } else {
+    result_ = detour();
+  }
   s_.transfers().add(&transfer_);
   added_ = true;
 }
@@ -197,6 +204,7 @@ void Download::end_detour() {
     s_.objects().give_side_stream();
   }
   side_ = nullptr;
+  if (std::exchange(may_detour_, false)) s_.detours().end();
 }
 
 // ---- the places ---------------------------------------------------------------------------------

@@ -81,6 +81,7 @@ class Download {
   Transfer transfer_;
   CUstream side_ = nullptr;
   DetourHolds::Hold hold_;
+  bool may_detour_ = false;
   bool added_ = false;
   uint64_t queued_ = 0;
   CUresult result_ = CUDA_SUCCESS;

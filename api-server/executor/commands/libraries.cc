@@ -88,7 +88,12 @@ void create(Session &s, const wire_LibraryAsk &q) {
   if (!libraries.cublas()) return answer(s, request, kCublasNotInitialized);
   handle->busy = true;
   const Session::Keeps keeps(s);
-  const int status = s.take_cublas_handle(handle.get(), s.hand_over());
+  const bool handed_over = s.hand_over();
+  int status;
+  {
+    const Detours::Load loads(s.detours());
+    status = s.take_cublas_handle(handle.get(), handed_over);
+  }
   handle->busy = false;
   if (status != kCublasSuccess) count(s.count().libraries_refused);
   answer(s, request, status);
@@ -128,10 +133,15 @@ void handle_LibraryAsk(Session &s, const wire_LibraryAsk &q, std::span<const uin
   Gate::Pass pass = work.launch_apart(stream.object, *cost, 1);
   const Session::Keeps keeps(s);
   s.hand_over();
-  int status = prepare(*cublas, *handle, stream.object, mode);
-  if (status == kCublasSuccess) {
-    status = only_sets(function) ? set(*cublas, *handle, stream.object, function, arguments)
-                                 : cublas->start(pass, function, handle->object, arguments.words());
+  int status;
+  {
+    const Detours::Load loads(s.detours());
+    status = prepare(*cublas, *handle, stream.object, mode);
+    if (status == kCublasSuccess) {
+      status = only_sets(function)
+                   ? set(*cublas, *handle, stream.object, function, arguments)
+                   : cublas->start(pass, function, handle->object, arguments.words());
+    }
   }
   pass.ended();
   s.objects().unpin(stream.object);

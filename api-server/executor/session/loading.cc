@@ -1,6 +1,7 @@
 #include "session/loading.h"
 
 #include <cstring>
+#include <optional>
 
 #include "base/log.h"
 #include "base/session_limits.h"
@@ -142,8 +143,10 @@ bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image,
   Compiling &compiling = loading.compiling;
   LoadLog::Load noted{std::move(image), loading.hash, loading.options, loading.handle,
                       loading.expected};
+  std::optional<Detours::Load> loads(std::in_place, s.detours());
   const CUresult result = s.load_module(std::move(noted), &compiling, &module);
   if (result != CUDA_SUCCESS) {
+    loads.reset();
     answer_refused(s, loading, result);
     return false;
   }
@@ -155,6 +158,7 @@ bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image,
   KernelList list = list_kernels(s.driver(), *module, describe);
   module->hash = loading.hash;
   if (loading.open) list_variables(s, module.get(), &list);
+  loads.reset();
   module->answer_bytes = static_cast<uint32_t>(sizeof(wire_ModuleOpen_reply) + list.bytes.size());
   loading.told = module->answer_bytes;
   // A program may set the size of the heap before it loads a module that fixes it: such a module is

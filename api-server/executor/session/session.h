@@ -42,6 +42,7 @@
 #include "session/answers.h"
 #include "session/carried_pages.h"
 #include "session/departure.h"
+#include "session/detours.h"
 #include "session/graphs.h"
 #include "session/hindrances.h"
 #include "session/host_functions.h"
@@ -107,6 +108,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Graphs &graphs() { return graphs_; }
   Links &links() { return links_; }
   Libraries &libraries() { return libraries_; }
+  Detours &detours() { return detours_; }
   // Gets a handle of cuBLAS for the session. The memory of one is its slot's; of more it counts as
   // that of modules does. Returns a status of cuBLAS. May block; any thread. `may_wait`: for
   // handles that are ending, whose memory is there for this one then; the leader may not.
@@ -455,6 +457,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Gate gate_;
 
   Libraries libraries_;
+  Detours detours_;
 
   Objects objects_;
   Graphs graphs_;

@@ -20,7 +20,7 @@ t.test('errors of the compiler', { skip: noPrograms }, async (t) => {
 // A driver that waits for all work when a function is first looked up keeps the thread that asks
 // waiting, and nobody else: what the work waits for is heard meanwhile. So it is where the driver lets
 // nobody start work meanwhile either: then pages that host and device share are carried without it.
-const held = ['held-loads', 'held-pages', 'held-uploads'];
+const held = ['held-loads', 'held-pages', 'held-uploads', 'held-downloads'];
 const some = ['first-lookups', 'late-loads', 'module-functions', 'host-functions', 'held-launches'];
 const runs: [traits: string, programs: string[]][] = [
   ['lazy-loading=waiting', [...held, ...some]],
