@@ -72,7 +72,9 @@ void handle_LatePayload(Session &s, const wire_LatePayload &in_place) {
     return s.violation("bytes come for a call that the guest was not asked for");
   // Who read ahead has taken them up.
   if (returned) return s.posted(WIRE_LatePayload, CUDA_SUCCESS);
-  if (q.length == 0 || q.offset > area.size() || q.length > area.size() - q.offset)
+  // As who read ahead leaves it.
+  if (q.length == 0) return s.posted(WIRE_LatePayload, CUDA_SUCCESS);
+  if (q.offset > area.size() || q.length > area.size() - q.offset)
     return s.violation("bytes come for a call that has no room for them");
   if (s.payload(area.data() + q.offset, q.length)) s.posted(WIRE_LatePayload, CUDA_SUCCESS);
 }

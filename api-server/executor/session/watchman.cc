@@ -137,19 +137,27 @@ void Watchman::read() {
   }
 }
 
-// Of a LatePayload that is all there. False where it makes no sense, which the leader will find
-// out.
-bool Watchman::take_payload(size_t at, const wire_header &head) {
+// Of a LatePayload that is all there. Without its bytes it stays: they may be more than there is
+// room for. False where it makes no sense, which the leader will find out.
+bool Watchman::take_payload(const wire_header &head) {
   wire_LatePayload frame;
-  if (head.size < sizeof frame || !receiver_.look_ahead(at, &frame, sizeof frame)) return false;
+  if (head.size < sizeof frame || !receiver_.look_ahead(seen_, &frame, sizeof frame)) return false;
   std::span<uint8_t> area;
   bool returned;
-  if (!functions_.area_of(frame.call, &area, &returned)) return false;
-  if (returned) return true;
-  if (frame.length > head.size - sizeof frame || frame.offset > area.size() ||
-      frame.length > area.size() - frame.offset)
+  if (frame.length > head.size - sizeof frame || !functions_.area_of(frame.call, &area, &returned))
     return false;
-  return receiver_.look_ahead(at + sizeof frame, area.data() + frame.offset, frame.length);
+  if (!returned) {
+    if (frame.offset > area.size() || frame.length > area.size() - frame.offset) return false;
+    uint8_t *const to = area.data() + frame.offset;
+    if (!receiver_.look_ahead(seen_ + sizeof frame, to, frame.length)) return false;
+  }
+  const uint32_t size = head.size;
+  frame.header.size = sizeof frame;
+  frame.length = 0;
+  receiver_.shorten(seen_, &frame, sizeof frame, size);
+  seen_ += sizeof frame;
+  ++seen_until_;
+  return true;
 }
 
 // False when there is nothing more to look for.
@@ -165,8 +173,11 @@ bool Watchman::look() {
       return true;
     // What the function has written must be there before its return is heard of.
     if (pages && !pages_.pass(receiver_, seen_, head, seen_until_ + 1)) return false;
-    // Bytes that a stream waits for: those that the leader finds here it takes up once more.
-    if (head.op == WIRE_LatePayload && !take_payload(seen_, head)) return false;
+    // Bytes that a stream waits for.
+    if (head.op == WIRE_LatePayload) {
+      if (!take_payload(head)) return false;
+      continue;
+    }
     if (head.op == WIRE_HostFunctionDone && head.size == sizeof frame) {
       if (!receiver_.look_ahead(seen_, &frame, sizeof frame)) return true;
       functions_.done_early(frame.call);

@@ -40,7 +40,7 @@ class Watchman {
   void nap(bool long_one);
   void read();
   bool look();
-  bool take_payload(size_t at, const struct wire_header &head);
+  bool take_payload(const struct wire_header &head);
 
   Receiver &receiver_;
   HostFunctions &functions_;

@@ -173,6 +173,30 @@ bool Receiver::look_ahead(size_t offset, void *to, size_t size) const {
   return true;
 }
 
+void Receiver::shorten(size_t offset, const void *bytes, size_t fixed, size_t size) {
+  const auto *from = static_cast<const uint8_t *>(bytes);
+  for (size_t at = offset; at < offset + fixed; at++) {
+    uint8_t &byte =
+        at < available() ? buffer_.get()[head_ + at] : spilled_[unspilled_ + at - available()];
+    byte = *from++;
+  }
+  size_t left = size - fixed;
+  const size_t rest = offset + fixed;
+  if (rest < available()) {
+    uint8_t *const to = buffer_.get() + head_ + rest;
+    const size_t here = std::min(left, available() - rest);
+    memmove(to, to + here, available() - rest - here);
+    tail_ -= here;
+    left -= here;
+  }
+  if (left == 0) return;
+  const auto first = spilled_.begin() + static_cast<ptrdiff_t>(unspilled_ + rest - available());
+  spilled_.erase(first, first + static_cast<ptrdiff_t>(left));
+  if (unspilled_ < spilled_.size()) return;
+  spilled_.clear();
+  unspilled_ = 0;
+}
+
 std::vector<uint8_t> Receiver::unread() const {
   std::vector<uint8_t> bytes(data(), data() + available());
   bytes.insert(bytes.end(), spilled_.begin() + static_cast<ptrdiff_t>(unspilled_), spilled_.end());

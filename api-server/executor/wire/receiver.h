@@ -61,6 +61,9 @@ class Receiver {
   bool is_ahead(size_t bytes) const {
     return bytes <= available() + (spilled_.size() - unspilled_);
   }
+  // Puts `fixed` bytes in place of the first ones of the `size` from `offset` on, which are there,
+  // and drops the others.
+  void shorten(size_t offset, const void *bytes, size_t fixed, size_t size);
   // Returns all that has arrived and was not consumed.
   std::vector<uint8_t> unread() const;
   // How many bytes of the stream have been received.

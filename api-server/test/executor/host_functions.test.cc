@@ -154,6 +154,32 @@ TEST(bytes_are_heard_while_the_driver_waits) {
   CHECK_EQUAL(w.guest.synchronize().async, 0);
 }
 
+// More than is read ahead, in many frames, and other commands between them.
+TEST(bytes_that_were_heard_take_no_room) {
+  session_limits.read_ahead_bytes = 2 << 20;
+  World w;
+  const uint64_t at = World::base();
+  for (uint64_t i = 0; i < 8; i++) w.guest.map(at + i * kGranule, kGranule);
+  const uint64_t held = stream(w, 1), other = stream(w, 2);
+  std::string bytes(8 << 20, 'x');
+  for (size_t i = 0; i < bytes.size(); i += 1000) bytes[i] = static_cast<char>(i / 1000);
+  w.guest.put(WIRE_LateUpload, late(held, 2, at + kGranule, bytes.size()));
+  const wire_call call = next_call(w);
+  w.guest.unmap(at, kGranule);
+  w.guest.map(at, kGranule);  // waits for the stream
+  constexpr size_t kPart = WIRE_BULK_MAX - 24;
+  for (size_t from = 0; from < bytes.size(); from += kPart) {
+    bring(w, call.call, from, bytes.substr(from, kPart));
+    w.guest.memset32(at, static_cast<uint32_t>(from), 1, other);
+  }
+  done(w, call.call);
+  CHECK_EQUAL(w.guest.synchronize().result, CUDA_SUCCESS);
+  CHECK(w.guest.download(at + kGranule, bytes.size(), held) == bytes);
+  const auto last = static_cast<uint32_t>((bytes.size() - 1) / kPart * kPart);
+  CHECK_EQUAL(w.guest.download(at, 4), packed(last));
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+}
+
 TEST(a_copy_that_cannot_be_made_is_called_all_the_same) {
   World w;
   const uint64_t at = World::base();
