@@ -74,6 +74,8 @@ void download(Session &s, const Asked &asked, const Stream &stream, Starts<Work:
   const auto download =
       std::make_shared<Download>(s, asked, stream, work.move(stream.object, bytes), region);
   download->begin();
+  // Nobody puts more into its stream before all of it is queued.
+  if (download->stays()) return download->finish();
   if (s.download_chains().join(stream.object, [download] { download->finish(); })) return;
   s.hand_over();
   s.download_chains().run(stream.object);
@@ -90,8 +92,7 @@ Download::Download(Session &s, const Asked &asked, const Stream &stream, const G
       transfer_{s.sequence(), stream} {}
 
 void Download::begin() {
-  s_.detours().begin();
-  may_detour_ = true;
+  may_detour_ = s_.detours().begin();
   // The guest has counted on no more of them where a stream takes only so many operations.
   unsigned left = wire_download_pieces(s_.device().stream_operations());
   while (!all_queued() && left-- > 0) {
@@ -104,11 +105,12 @@ void Download::begin() {
       break;
     }
   }
-  if (all_queued()) {
+  if (all_queued())
     end_detour();
-  } else {
+  else if (may_detour_)
     result_ = detour();
-  }
+  else
+    stays_ = true;
   s_.transfers().add(&transfer_);
   added_ = true;
 }

@@ -38,6 +38,9 @@ class Download {
   // they are as many as the stream may get (wire_download_pieces). For the rest the stream is held,
   // and they are queued aside.
   void begin();
+  // Whether the stream is not held though there is a rest, as code is being loaded: the leader
+  // finishes it, and leads on.
+  bool stays() const { return stays_; }
   // The same for one that a thread which does not lead begins and finishes, as it may wait for
   // pinned memory (handle_PagesFetch).
   void begin_aside();
@@ -82,6 +85,7 @@ class Download {
   CUstream side_ = nullptr;
   DetourHolds::Hold hold_;
   bool may_detour_ = false;
+  bool stays_ = false;
   bool added_ = false;
   uint64_t queued_ = 0;
   CUresult result_ = CUDA_SUCCESS;

@@ -1,7 +1,6 @@
-// Downloads that go by a detour (download.h), and loads of code: not at a time. A driver that loads
-// code waits for all work, and lets nobody start any meanwhile; and a detour has held a stream of
-// the guest until copies are done that are still to be queued. Once the driver lets nobody start
-// work no detour can begin either, as the download's first copy does not.
+// Downloads that go by a detour (download.h), and loads of code: never at a time. A driver that
+// loads code waits for all work, and lets nobody start any meanwhile; and a detour has held a
+// stream of the guest until copies are done that are still to be queued.
 //
 // Lock: mutex_, with which nothing is called.
 #pragma once
@@ -14,13 +13,14 @@ namespace outboard {
 
 class Detours {
  public:
-  // For the leader, before it takes what others wait for. Gives way to a load that is about to
-  // begin for a moment, and not for longer: the load may wait for what only the leader hears.
-  void begin() {
+  // For the leader, before it takes what others wait for. Waits for loads for a moment, and not for
+  // longer: one may wait for what only the leader hears. False: there must be no detour.
+  bool begin() {
     constexpr std::chrono::milliseconds kMoment{100};
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kMoment, [this] { return loads_ == 0; });
+    if (!changed_.wait_for(lock, kMoment, [this] { return loads_ == 0; })) return false;
     ++detours_;
+    return true;
   }
   // Any thread.
   void end() {

@@ -297,6 +297,55 @@ TEST(nothing_gets_between_the_copies_of_a_large_download) {
   CHECK_EQUAL(w.guest.download(at, 4), "\xff\xff\xff\xff");
 }
 
+// A load may wait for all work, and let nobody start any meanwhile: no stream is held then.
+TEST(a_large_download_holds_nothing_while_code_is_loaded) {
+  World w;
+  const uint64_t at = World::base();
+  constexpr uint64_t kSize = 100 << 20;
+  w.guest.map(at, 60 * kGranule);
+  const uint64_t stream = w.guest.stream(1);
+  const std::string data = pattern(kSize), image = Guest::image("kernel one\n");
+  w.guest.upload(at, data, stream);
+  w.guest.send_image(image);
+  World::fake().hold("cuLibraryLoadData", 5, 0);
+  const unsigned before = World::fake().calls("cuLibraryLoadData");
+  const uint64_t load = w.guest.ask(
+      WIRE_ModuleLoad, w.guest.load_command(wire_handle(WIRE_KIND_MODULE, 1, 1), image));
+  while (World::fake().calls("cuLibraryLoadData") == before) std::this_thread::yield();
+  const uint64_t asked = w.guest.ask_download(at, kSize, stream);
+  w.guest.memset32(at, 0xffffffff, kSize / 4, stream);
+  const Answer answer = w.guest.wait(asked);
+  CHECK_EQUAL(answer.reply.result, CUDA_SUCCESS);
+  CHECK(answer.data == data);
+  CHECK(!World::device()->detour_holds().any());
+  CHECK_EQUAL(w.guest.download(at, 4, stream), "\xff\xff\xff\xff");
+  World::fake().open_gate(5);
+  CHECK_EQUAL(w.guest.wait(load).reply.result, CUDA_SUCCESS);
+  // And the next one does again.
+  CHECK_EQUAL(w.guest.download(at, kSize, stream).size(), kSize);
+}
+
+// The other way round a load waits until it has been sent.
+TEST(a_load_waits_for_a_download_that_holds_its_stream) {
+  World w;
+  const uint64_t at = World::base();
+  constexpr uint64_t kSize = 100 << 20;
+  w.guest.map(at, 60 * kGranule);
+  w.load_kernels();
+  const uint64_t stream = w.guest.stream(1);
+  const std::string image = Guest::image("kernel one\n");
+  w.guest.send_image(image);
+  w.gate(1, stream);
+  const uint64_t asked = w.guest.ask_download(at, kSize, stream);
+  const uint64_t load = w.guest.ask(
+      WIRE_ModuleLoad, w.guest.load_command(wire_handle(WIRE_KIND_MODULE, 1, 9), image));
+  CHECK_EQUAL(w.guest.wait(w.guest.ask(WIRE_Echo, wire_Echo{})).reply.result, CUDA_SUCCESS);
+  for (const Frame &frame : w.guest.kept) CHECK(frame.op() != WIRE_REPLY);
+  World::fake().open_gate(1);
+  CHECK_EQUAL(w.guest.wait(asked).reply.result, CUDA_SUCCESS);
+  CHECK_EQUAL(w.guest.wait(load).reply.result, CUDA_SUCCESS);
+}
+
 TEST(a_query_that_succeeds_covers_downloads) {
   World w;
   const uint64_t at = World::base();
